@@ -47,7 +47,7 @@ endif()
 set(cairn_system_libraries gflags snappy z bz2 lz4 zstd Threads::Threads ${CMAKE_DL_LIBS})
 # What RocksDB of the distribution does not need, a program must not need because of Cairn: these are linked as archives (libmd
 # is of the ISC and BSD licences, liburing of MIT's), whose symbols stay inside. What only some options need is loaded when
-# they ask: libpmem (memtable_cache/pmem_library.h), NLopt (msls/nlopt_library.h).
+# they ask: libpmem (memtable_cache/pmem_library.h), NLopt (msls/optimizer.cc).
 set(cairn_inside "")
 foreach(library md uring)
   find_library(CAIRN_${library}_ARCHIVE lib${library}.a)

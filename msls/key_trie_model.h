@@ -8,8 +8,6 @@
 
 #pragma once
 
-#include <vector>
-
 #include "cairn/index_status.h"
 #include "cairn/msls.h"
 #include "cairn/trie.h"

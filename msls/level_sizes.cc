@@ -1,13 +1,39 @@
 #include "msls/level_sizes.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace cairn {
 
-LevelSizes LevelSizesOf(const rocksdb::ColumnFamilyOptions& options) {
-  LevelSizes sizes{options.max_bytes_for_level_base, options.max_bytes_for_level_multiplier,
-                   options.max_bytes_for_level_multiplier_additional};
-  while (!sizes.additional.empty() && sizes.additional.back() == 1) sizes.additional.pop_back();
+namespace {
+
+constexpr double kUnit = 0.01;
+// Far below 2^64, where RocksDB stops multiplying; a level that would be larger is as large as the one before.
+constexpr double kMostBytes = 1e18;
+
+}  // namespace
+
+LevelSizes LevelSizesFor(const std::vector<double>& level_bytes, double last_bytes, double level_multiplier,
+                         size_t num_levels) {
+  LevelSizes sizes;
+  sizes.base = static_cast<uint64_t>(level_bytes[0]);
+  sizes.multiplier = kUnit;
+  sizes.additional = {1};
+  double reached = std::floor(level_bytes[0]);
+  const size_t last = level_bytes.size();  // listed at this index
+  // Some more than there are, for a database that is opened with more levels later.
+  constexpr size_t kSpare = 3;
+  for (size_t i = 1; i < std::max(num_levels, last + 2) + kSpare; i++) {
+    double wanted = level_multiplier * reached;
+    if (i < last) wanted = level_bytes[i];
+    if (i == last) wanted = std::max(wanted, last_bytes);
+    wanted = std::min(wanted, std::max(reached, kMostBytes));
+    const double unit = std::max(1.0, std::floor(reached * kUnit));
+    const double units = std::min(2e9, std::max(1.0, std::round(wanted / (reached * kUnit))));
+    sizes.additional.push_back(static_cast<int>(units));
+    reached = unit * units;
+  }
   return sizes;
 }
 

@@ -5,12 +5,11 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include "rocksdb/options.h"
 
 namespace cairn {
 
@@ -25,7 +24,15 @@ inline bool operator==(const LevelSizes& a, const LevelSizes& b) {
 }
 inline bool operator!=(const LevelSizes& a, const LevelSizes& b) { return !(a == b); }
 
-LevelSizes LevelSizesOf(const rocksdb::ColumnFamilyOptions& options);
+// Level 1 is the base, level i + 1 is level i times the multiplier times additional[i], and levels that are not listed
+// are the multiplier apart. Additional multipliers are whole numbers, so ratios of levels are given in hundredths of a
+// multiplier of 0.01. That is no ratio for levels to come, so all of them are listed, `level_multiplier` apart.
+//
+// For levels 1 ... of `level_bytes`, which is not empty, and a last level of at most `last_bytes`. It holds that much
+// before the level below it is begun, and `level_multiplier` times the level above it if that is more. At least
+// `num_levels` levels, level 0 included, are listed.
+LevelSizes LevelSizesFor(const std::vector<double>& level_bytes, double last_bytes, double level_multiplier,
+                         size_t num_levels);
 
 // For SetOptions.
 std::unordered_map<std::string, std::string> LevelSizeOptions(const LevelSizes& sizes);

@@ -1,4 +1,4 @@
-// What the models share.
+// What the models, the simulator and the optimizer share.
 
 #pragma once
 
@@ -10,6 +10,9 @@
 #include "cairn/msls.h"
 
 namespace cairn::msls {
+
+// At most 12 significant digits, for messages.
+std::string Number(double value);
 
 // Levels that a depth of the trie takes: as many that three quarters of them are the trigger (cairn/trie.h).
 inline int TrieSlotsFor(int container_trigger) { return (4 * container_trigger + 2) / 3; }
@@ -38,6 +41,16 @@ class States {
 
 // Requests that one memtable holds.
 inline double MemtableRequests(const StoreShape& store) { return store.write_buffer_bytes / store.item_bytes; }
+
+// Which sorted runs RocksDB's universal compaction merges next, for sizes that may be counted or expected. One
+// compaction at a time.
+struct UniversalPick {
+  size_t begin = 0, end = 0;  // of the runs, newest first; empty: nothing to do
+  const char* reason = "";    // "size amplification", "size ratio" or "run count"
+};
+
+// `sizes` are those of the runs, newest first.
+UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& sizes);
 
 // Adds the steps of RocksDB leveled compaction below the log; size as LevelItems gives it.
 void ModelRocksDB(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report);

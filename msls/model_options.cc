@@ -21,6 +21,13 @@ msls::FilePick PickOf(rocksdb::CompactionPri pri) {
   }
 }
 
+LevelSizes LevelSizesOf(const rocksdb::ColumnFamilyOptions& options) {
+  LevelSizes sizes{options.max_bytes_for_level_base, options.max_bytes_for_level_multiplier,
+                   options.max_bytes_for_level_multiplier_additional};
+  while (!sizes.additional.empty() && sizes.additional.back() == 1) sizes.additional.pop_back();
+  return sizes;
+}
+
 bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data_bytes, std::vector<double>* targets) {
   const std::vector<int>& additional = options.max_bytes_for_level_multiplier_additional;
   auto bytes = static_cast<double>(options.max_bytes_for_level_base);

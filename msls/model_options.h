@@ -10,6 +10,7 @@
 
 #include "cairn/msls.h"
 #include "cairn/trie.h"
+#include "msls/level_sizes.h"
 #include "rocksdb/options.h"
 
 namespace cairn {
@@ -18,6 +19,8 @@ namespace cairn {
 constexpr double kMemtableEntryOverhead = 48;
 
 msls::FilePick PickOf(rocksdb::CompactionPri pri);
+
+LevelSizes LevelSizesOf(const rocksdb::ColumnFamilyOptions& options);
 
 // Appends the targets in bytes of the levels from 1 on that lie above the one that holds `data_bytes`, as the options
 // have them without level_compaction_dynamic_level_bytes. False if they do not grow from level to level: those that do

@@ -1,15 +1,63 @@
+#include <nlopt.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "msls/level_options.h"
+#include "msls/level_sizes.h"
 #include "msls/model.h"
-#include "msls/nlopt_library.h"
-#include "msls/numbers.h"
+#include "util/shared_library.h"
 
 namespace cairn::msls {
 
 namespace {
+
+// The distribution's NLopt, loaded when the optimizer first searches: only `cairn msls` and databases with a tuner need
+// it. Never unloaded.
+struct NloptLibrary {
+  decltype(&nlopt_create) create;
+  decltype(&nlopt_destroy) destroy;
+  decltype(&nlopt_set_min_objective) set_min_objective;
+  decltype(&nlopt_set_lower_bounds1) set_lower_bounds;
+  decltype(&nlopt_set_upper_bounds1) set_upper_bounds;
+  decltype(&nlopt_set_initial_step1) set_initial_step;
+  decltype(&nlopt_set_ftol_rel) set_ftol_rel;
+  decltype(&nlopt_set_xtol_rel) set_xtol_rel;
+  decltype(&nlopt_set_maxeval) set_maxeval;
+  decltype(&nlopt_optimize) optimize;
+};
+
+using Library = SharedLibrary<NloptLibrary>;
+
+const Library& TheLibrary() {
+  static const auto* const loaded = [] {
+    auto* const library = new Library(CAIRN_NLOPT_SONAME);  // the one that the headers belong to: CMakeLists.txt
+    library->Find("nlopt_create", &library->functions.create);
+    library->Find("nlopt_destroy", &library->functions.destroy);
+    library->Find("nlopt_set_min_objective", &library->functions.set_min_objective);
+    library->Find("nlopt_set_lower_bounds1", &library->functions.set_lower_bounds);
+    library->Find("nlopt_set_upper_bounds1", &library->functions.set_upper_bounds);
+    library->Find("nlopt_set_initial_step1", &library->functions.set_initial_step);
+    library->Find("nlopt_set_ftol_rel", &library->functions.set_ftol_rel);
+    library->Find("nlopt_set_xtol_rel", &library->functions.set_xtol_rel);
+    library->Find("nlopt_set_maxeval", &library->functions.set_maxeval);
+    library->Find("nlopt_optimize", &library->functions.optimize);
+    return library;
+  }();
+  return *loaded;
+}
+
+// Not ok, with the library's name and what to install, if it cannot be loaded.
+IndexStatus LoadNlopt(const NloptLibrary** library) {
+  const std::string& error = TheLibrary().error;
+  if (!error.empty()) {
+    return IndexStatus::InvalidArgument("Level sizes are searched with " CAIRN_NLOPT_SONAME
+                                        ", which cannot be loaded (" +
+                                        error + "): install it (Debian's package libnlopt0).");
+  }
+  *library = &TheLibrary().functions;
+  return IndexStatus::OK();
+}
 
 // The last level is at least this many times the one before. The constants of the RocksDB model were fitted from a
 // ratio of 2 on.
@@ -361,12 +409,12 @@ IndexStatus RocksDBOptions(const StoreShape& store, const Popularity& popularity
     return s;
   }
   const size_t num_levels = std::max<size_t>(7, store.level_bytes.size() + 2);
-  const LevelOptions levels = LevelOptionsFor(store.level_bytes, kRoomToGrow * popularity.keys() * store.item_bytes,
-                                              store.level_multiplier, num_levels);
+  const LevelSizes levels = LevelSizesFor(store.level_bytes, kRoomToGrow * popularity.keys() * store.item_bytes,
+                                          store.level_multiplier, num_levels);
   std::string additional;
   for (int factor : levels.additional) additional += (additional.empty() ? "" : ":") + std::to_string(factor);
   options->push_back({"num_levels", std::to_string(num_levels)});
-  options->push_back({"max_bytes_for_level_base", bytes(levels.base)});
+  options->push_back({"max_bytes_for_level_base", std::to_string(levels.base)});
   options->push_back({"max_bytes_for_level_multiplier", Number(levels.multiplier)});
   options->push_back({"max_bytes_for_level_multiplier_additional", additional});
   return s;

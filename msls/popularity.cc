@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "msls/numbers.h"
+#include "msls/model.h"
 
 namespace cairn::msls {
 

@@ -8,7 +8,6 @@
 
 #include "cairn/msls.h"
 #include "msls/key_sample.h"
-#include "msls/level_options.h"
 #include "msls/level_sizes.h"
 #include "msls/model_options.h"
 #include "rocksdb/utilities/options_type.h"
@@ -135,9 +134,8 @@ Status SetLevelSizes(const RoundRobinOptions& round_robin, ColumnFamilyOptions* 
     return s;
   }
   const double data = static_cast<double>(round_robin.keys) * static_cast<double>(round_robin.item_bytes);
-  const msls::LevelOptions levels =
-      msls::LevelOptionsFor(store.level_bytes, kRoomForData * data, store.level_multiplier, num_levels);
-  options->max_bytes_for_level_base = static_cast<uint64_t>(levels.base);
+  const LevelSizes levels = LevelSizesFor(store.level_bytes, kRoomForData * data, store.level_multiplier, num_levels);
+  options->max_bytes_for_level_base = levels.base;
   options->max_bytes_for_level_multiplier = levels.multiplier;
   options->max_bytes_for_level_multiplier_additional = levels.additional;
   return s;

@@ -14,6 +14,7 @@
 #include "cairn/engines.h"
 #include "cairn/tuner.h"
 #include "msls/level_sizes.h"
+#include "msls/model_options.h"
 #include "msls/round_robin.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"

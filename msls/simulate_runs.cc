@@ -4,7 +4,6 @@
 
 #include "msls/model.h"
 #include "msls/simulator.h"
-#include "msls/universal.h"
 
 namespace cairn::msls {
 

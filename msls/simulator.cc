@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "msls/numbers.h"
+#include "msls/model.h"
 
 namespace cairn::msls {
 

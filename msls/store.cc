@@ -1,33 +1,52 @@
 #include <cstdio>
 
 #include "cairn/msls.h"
-#include "msls/numbers.h"
+#include "msls/model.h"
 
 namespace cairn::msls {
 
 namespace {
 
-struct NamedDesign {
-  Design design;
+template <class Value>
+struct Named {
+  Value value;
   const char* name;
 };
-constexpr NamedDesign kDesigns[] = {
+
+constexpr Named<Design> kDesigns[] = {
     {Design::kLevelDB, "leveldb"}, {Design::kRocksDB, "rocksdb"}, {Design::kUniversal, "universal"},
     {Design::kSamt, "samt"},       {Design::kCola, "cola"},       {Design::kSilt, "silt"},
     {Design::kTrie, "trie"},
 };
 
-struct NamedPick {
-  FilePick pick;
-  const char* name;
-};
-constexpr NamedPick kPicks[] = {
+constexpr Named<FilePick> kPicks[] = {
     {FilePick::kByCompensatedSize, "kByCompensatedSize"},
     {FilePick::kOldestLargestSeqFirst, "kOldestLargestSeqFirst"},
     {FilePick::kOldestSmallestSeqFirst, "kOldestSmallestSeqFirst"},
     {FilePick::kMinOverlappingRatio, "kMinOverlappingRatio"},
     {FilePick::kRoundRobin, "kRoundRobin"},
 };
+
+template <class Value, size_t kCount>
+IndexStatus FromName(const char* what, const Named<Value> (&all)[kCount], const std::string& name, Value* out) {
+  std::string known;
+  for (const Named<Value>& one : all) {
+    if (name == one.name) {
+      *out = one.value;
+      return IndexStatus::OK();
+    }
+    known += std::string(known.empty() ? "" : ", ") + one.name;
+  }
+  return IndexStatus::InvalidArgument(std::string(what) + " is \"" + name + "\"; it must be one of " + known + ".");
+}
+
+template <class Value, size_t kCount>
+const char* NameOf(const Named<Value> (&all)[kCount], Value value) {
+  for (const Named<Value>& one : all) {
+    if (value == one.value) return one.name;
+  }
+  return "";
+}
 
 IndexStatus Bad(const std::string& field, double value, const std::string& allowed) {
   return IndexStatus::InvalidArgument(field + " is " + Number(value) + "; it must be " + allowed + ".");
@@ -43,43 +62,13 @@ std::string Number(double value) {
   return text;
 }
 
-IndexStatus DesignFromName(const std::string& name, Design* out) {
-  std::string known;
-  for (const NamedDesign& d : kDesigns) {
-    if (name == d.name) {
-      *out = d.design;
-      return IndexStatus::OK();
-    }
-    known += std::string(known.empty() ? "" : ", ") + d.name;
-  }
-  return IndexStatus::InvalidArgument("design is \"" + name + "\"; it must be one of " + known + ".");
-}
-
-const char* DesignName(Design design) {
-  for (const NamedDesign& d : kDesigns) {
-    if (design == d.design) return d.name;
-  }
-  return "";
-}
+IndexStatus DesignFromName(const std::string& name, Design* out) { return FromName("design", kDesigns, name, out); }
+const char* DesignName(Design design) { return NameOf(kDesigns, design); }
 
 IndexStatus FilePickFromName(const std::string& name, FilePick* out) {
-  std::string known;
-  for (const NamedPick& p : kPicks) {
-    if (name == p.name) {
-      *out = p.pick;
-      return IndexStatus::OK();
-    }
-    known += std::string(known.empty() ? "" : ", ") + p.name;
-  }
-  return IndexStatus::InvalidArgument("compaction_pri is \"" + name + "\"; it must be one of " + known + ".");
+  return FromName("compaction_pri", kPicks, name, out);
 }
-
-const char* FilePickName(FilePick pick) {
-  for (const NamedPick& p : kPicks) {
-    if (pick == p.pick) return p.name;
-  }
-  return "";
-}
+const char* FilePickName(FilePick pick) { return NameOf(kPicks, pick); }
 
 StoreShape StoreShape::Default(Design design) {
   StoreShape store;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "msls/level_options.h"
 #include "msls/popularity_estimate.h"
 
 namespace cairn {
@@ -209,11 +208,7 @@ bool TunerLogic::Search(const Belief& belief, LevelSizes* best) {
   report_.best_level_bytes = optimum.store.level_bytes;
   if (optimum.store.level_bytes.empty()) return false;  // one level: there is nothing to choose
   const double room = kMeasuredRoomToGrow * std::max(data, stored_bytes_);
-  const msls::LevelOptions options =
-      msls::LevelOptionsFor(optimum.store.level_bytes, room, RatioOf(baseline_), static_cast<size_t>(view_.num_levels));
-  best->base = static_cast<uint64_t>(options.base);
-  best->multiplier = options.multiplier;
-  best->additional = options.additional;
+  *best = LevelSizesFor(optimum.store.level_bytes, room, RatioOf(baseline_), static_cast<size_t>(view_.num_levels));
   return true;
 }
 
