@@ -2,7 +2,6 @@
 
 #include <cairn/db.h>
 #include <cairn/trie.h>
-#include <signal.h>
 
 #include <atomic>
 #include <charconv>
@@ -20,10 +19,6 @@ namespace {
 
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::Status;
-
-std::atomic<bool> stop_requested{false};
-
-void RequestStop(int) { stop_requested.store(true, std::memory_order_relaxed); }
 
 // "3/0" is child 0 of child 3.
 bool ParseContainer(const std::string& text, std::vector<int>* path) {
@@ -56,6 +51,7 @@ struct CompactArguments {
   int container_depth = 1;
   int depth = -1;
   bool rewrite = false;
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // The trie column families meant; empty names: all.
@@ -86,7 +82,8 @@ Status MakeCompactOptions(const CompactArguments& arguments, ColumnFamilyHandle*
 }
 
 // Runs CompactTrie in a thread of its own and shows what it does.
-Status CompactWithProgress(rocksdb::DB* db, ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
+Status CompactWithProgress(rocksdb::DB* db, ColumnFamilyHandle* handle, const TrieCompactOptions& options,
+                           const std::atomic<bool>* stop) {
   Progress progress("compact " + handle->GetName(), "", 0);
   std::atomic<bool> done{false};
   Status result;
@@ -106,7 +103,7 @@ Status CompactWithProgress(rocksdb::DB* db, ColumnFamilyHandle* handle, const Tr
   bool stopping = false;
   while (!done.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (stop_requested.load(std::memory_order_relaxed) && !stopping) {
+    if (stop->load(std::memory_order_relaxed) && !stopping) {
       stopping = true;
       db->DisableManualCompaction();
     }
@@ -123,7 +120,7 @@ Status CompactFamily(const CompactArguments& arguments, rocksdb::DB* db, ColumnF
   TrieStats after;
   Status s = MakeCompactOptions(arguments, handle, &options);
   if (s.ok()) s = GetTrieStats(db, handle, &before);
-  if (s.ok()) s = CompactWithProgress(db, handle, options);
+  if (s.ok()) s = CompactWithProgress(db, handle, options, arguments.stop);
   if (s.ok()) s = GetTrieStats(db, handle, &after);
   if (!s.ok()) return s;
   const std::string where = options.container.empty() ? "" : ", container " + ContainerText(options.container);
@@ -168,12 +165,7 @@ int RunCompact(int argc, char** argv) {
     }
   }
 
-  struct sigaction action = {};
-  action.sa_handler = RequestStop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-
+  compact.stop = CatchStopSignals();
   std::unique_ptr<Database> database;
   std::vector<ColumnFamilyHandle*> tries;
   Status s = Database::OpenForWriting(compact.path, &database);

@@ -1,8 +1,5 @@
 // cairn convert: a database from one engine into another, in a new directory.
 
-#include <signal.h>
-
-#include <atomic>
 #include <cstdio>
 
 #include "cairn/engines.h"
@@ -14,22 +11,8 @@
 namespace cairn {
 namespace {
 
-std::atomic<bool> stop_requested{false};
-
-void RequestStop(int) { stop_requested.store(true, std::memory_order_relaxed); }
-
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = RequestStop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the program at once, as a crash would
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, and is told, instead of ending the program
-}
-
 int RunConvert(int argc, char** argv) {
   ConvertOptions options;
-  options.stop = &stop_requested;
   Arguments arguments(
       "convert",
       "Copies a database into another engine, in a new directory, and compares every record. The source\n"
@@ -46,7 +29,8 @@ int RunConvert(int argc, char** argv) {
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   if (options.engine.empty()) return arguments.UsageError("--to is missing");
 
-  CatchSignals();
+  options.stop = CatchStopSignals();
+  signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, and is told, instead of ending the program
   ConvertReport report;
   const rocksdb::Status s = Convert(options, &report);
   for (const std::string& note : report.notes) std::fprintf(stderr, "Note: %s.\n", note.c_str());

@@ -2,7 +2,6 @@
 
 #include <cairn/status.h>
 
-#include <csignal>
 #include <cstdio>
 
 #include "tools/arguments.h"
@@ -33,11 +32,7 @@ int RunServe(int argc, char** argv) {
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
 
   // Before the server's thread starts, which inherits this: sigwait below gets the signals.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGINT);
-  sigaddset(&stop, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  const sigset_t stop = BlockStopSignals();
   std::unique_ptr<StatusReader> reader;
   std::unique_ptr<StatusServer> server;
   Status s = OpenFilesReader(path, &reader);

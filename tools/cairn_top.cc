@@ -3,7 +3,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <ctime>
 
@@ -66,11 +65,7 @@ int RunTop(int argc, char** argv) {
   std::unique_ptr<StatusReader> reader;
   Status s = OpenFilesReader(path, &reader);
   if (!s.ok()) return Fail("top", s);
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGINT);
-  sigaddset(&stop, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  const sigset_t stop = BlockStopSignals();
   timespec pause = {};
   pause.tv_sec = static_cast<time_t>(every);
   pause.tv_nsec = static_cast<long>((every - static_cast<double>(pause.tv_sec)) * 1e9);

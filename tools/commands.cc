@@ -11,6 +11,10 @@ std::vector<Command>& Registry() {
   return commands;
 }
 
+std::atomic<bool> stop_requested{false};
+
+void RequestStop(int) { stop_requested.store(true, std::memory_order_relaxed); }
+
 }  // namespace
 
 CommandRegistration::CommandRegistration(const char* name, const char* summary, int (*run)(int argc, char** argv)) {
@@ -40,6 +44,24 @@ std::string ErrorText(const rocksdb::Status& status) {
 int Fail(const std::string& command, const rocksdb::Status& status) {
   std::fprintf(stderr, "cairn %s: %s\n", command.c_str(), ErrorText(status).c_str());
   return kExitFailure;
+}
+
+sigset_t BlockStopSignals() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGINT);
+  sigaddset(&stop, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  return stop;
+}
+
+const std::atomic<bool>* CatchStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = RequestStop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return &stop_requested;
 }
 
 }  // namespace cairn

@@ -7,6 +7,9 @@
 
 #pragma once
 
+#include <signal.h>
+
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -41,6 +44,12 @@ std::string ErrorText(const rocksdb::Status& status);
 
 // Prints "cairn COMMAND: error" on stderr and returns kExitFailure.
 int Fail(const std::string& command, const rocksdb::Status& status);
+
+// Blocks SIGINT and SIGTERM in this thread and in those that it starts from now on, so that sigwait gets them.
+sigset_t BlockStopSignals();
+
+// True once SIGINT or SIGTERM has come. A second one ends the program at once, as a crash would.
+const std::atomic<bool>* CatchStopSignals();
 
 // Null when there is none.
 const Command* FindCommand(const std::string& name);

@@ -6,8 +6,8 @@
 //            end to end, and number and fingerprint of its records must be those of the source
 //   whole    the destination gets its final options
 //
-// Each step can be killed at any point and is gone on with by the next call. Both databases may hold wide columns; merge
-// operands and range deletions arrive resolved.
+// Each step can be killed at any point and is gone on with by the next call. Both databases may hold wide columns;
+// merge operands and range deletions arrive resolved.
 //
 // Not thread-safe, except for `stop`.
 

@@ -603,8 +603,8 @@ class DatabaseRepair {
     return s;
   }
 
-  // A column family that had no table yet is in no MANIFEST that was made of tables. What the pool file holds names it by
-  // its id, so it gets that again.
+  // A column family that had no table yet is in no MANIFEST that was made of tables. What the pool file holds names it
+  // by its id, so it gets that again.
   Status AddFamiliesOfNote() const {
     PoolNote note;
     Status s = ReadPoolNote(env_, path_, &note);

@@ -2,7 +2,6 @@
 
 #include "rocksdb/sst_dump_tool.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -283,10 +283,6 @@ void AddTuners(std::string* out, const StatusSnapshot& snapshot) {
       [](const TunerReport& r) { return static_cast<double>(r.rollbacks); });
 }
 
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 // "rocksdb.db.get.micros" is "rocksdb_db_get_seconds", with *unit = 1e-6.
 std::string StatisticName(const std::string& name, double* unit) {
   std::string result;
@@ -297,7 +293,7 @@ std::string StatisticName(const std::string& name, double* unit) {
   *unit = 1;
   static const std::pair<std::string, double> kUnits[] = {{"micros", 1e-6}, {"nanos", 1e-9}, {"millis", 1e-3}};
   for (const auto& [end, seconds] : kUnits) {
-    if (!EndsWith(result, end)) continue;
+    if (!rocksdb::Slice(result).ends_with(end)) continue;
     result.resize(result.size() - end.size());
     result += "seconds";
     *unit = seconds;

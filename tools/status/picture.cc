@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "trie_table/compaction/trie_options.h"
-
 namespace cairn {
 namespace {
 
@@ -83,12 +81,12 @@ void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, 
   }
 }
 
-void AddTo(const PictureFile& file, PictureRun* run) {
-  ++run->files;
-  run->bytes += file.bytes;
+void AddTo(const PictureFile& file, PictureSum* sum) {
+  ++sum->files;
+  sum->bytes += file.bytes;
   if (!file.compacting) return;
-  ++run->compacting_files;
-  run->compacting_bytes += file.bytes;
+  ++sum->compacting_files;
+  sum->compacting_bytes += file.bytes;
 }
 
 void MakeRuns(std::vector<PictureFile> files, Picture* picture) {
@@ -109,6 +107,12 @@ void MakeRuns(std::vector<PictureFile> files, Picture* picture) {
   }
 }
 
+Picture SumOf(const std::vector<PictureFile>& files) {
+  Picture picture;
+  for (const PictureFile& file : files) AddTo(file, &picture);
+  return picture;
+}
+
 }  // namespace
 
 void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files) {
@@ -121,22 +125,6 @@ void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files) {
   }
   for (PictureFile& file : *files) file.first_position = file.last_position = places[file.number];
 }
-
-namespace {
-
-Picture SumOf(const std::vector<PictureFile>& files) {
-  Picture picture;
-  for (const PictureFile& file : files) {
-    ++picture.files;
-    picture.bytes += file.bytes;
-    if (!file.compacting) continue;
-    ++picture.compacting_files;
-    picture.compacting_bytes += file.bytes;
-  }
-  return picture;
-}
-
-}  // namespace
 
 Picture MakePicture(const std::vector<PictureFile>& files) {
   Picture picture = SumOf(files);

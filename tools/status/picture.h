@@ -53,20 +53,19 @@ struct PictureDepth {
   std::vector<PictureCell> filled;  // by index; cells without tables are left out
 };
 
-struct PictureRun {
-  int level = 0;
-  uint64_t file_number = 0;  // of a table of level 0; 0 for a deeper level
+struct PictureSum {
   uint64_t files = 0;
   uint64_t bytes = 0;
   uint64_t compacting_files = 0;
   uint64_t compacting_bytes = 0;
 };
 
-struct Picture {
-  uint64_t files = 0;
-  uint64_t bytes = 0;
-  uint64_t compacting_files = 0;
-  uint64_t compacting_bytes = 0;
+struct PictureRun : PictureSum {
+  int level = 0;
+  uint64_t file_number = 0;  // of a table of level 0; 0 for a deeper level
+};
+
+struct Picture : PictureSum {
   uint64_t spanning_files = 0;       // of a trie: tables with keys of several containers, which are split first
   std::vector<PictureDepth> depths;  // of a trie, down to the deepest that holds tables
   std::vector<PictureRun> runs;      // of all else

@@ -31,8 +31,8 @@ class StatusReader {
 // REQUIRES: *db stays open as long as the reader lives.
 std::unique_ptr<StatusReader> NewDatabaseReader(rocksdb::DB* db);
 
-// From outside: MANIFEST, OPTIONS, LOG and the properties of tries' tables. Nothing is written, no lock is taken, no WAL
-// is replayed, pool files of durable memtables are not touched. Reads the MANIFEST once; NotFound when there is no
+// From outside: MANIFEST, OPTIONS, LOG and the properties of tries' tables. Nothing is written, no lock is taken, no
+// WAL is replayed, pool files of durable memtables are not touched. Reads the MANIFEST once; NotFound when there is no
 // database at `path`. REQUIRES: this process does not have the database open (to ask who holds its LOCK would let go of
 // it).
 rocksdb::Status OpenFilesReader(const std::string& path, std::unique_ptr<StatusReader>* reader);

@@ -199,40 +199,40 @@ Json RunningToJson(const StatusSnapshot& snapshot) {
   return list;
 }
 
+struct Series {
+  const char* name;
+  std::optional<double> StatusSample::*value;
+  bool is_counter;  // shown as what it grew by per second
+};
+constexpr Series kSeries[] = {{"put_bytes_per_second", &StatusSample::user_bytes, true},
+                              {"put_keys_per_second", &StatusSample::user_keys, true},
+                              {"get_keys_per_second", &StatusSample::keys_read, true},
+                              {"flushed_bytes_per_second", &StatusSample::flushed_bytes, true},
+                              {"compaction_read_bytes_per_second", &StatusSample::compaction_read_bytes, true},
+                              {"compaction_written_bytes_per_second", &StatusSample::compaction_written_bytes, true},
+                              {"bytes", &StatusSample::bytes, false},
+                              {"memory_bytes", &StatusSample::memory_bytes, false},
+                              {"write_amplification", &StatusSample::write_amplification, false},
+                              {"space_amplification", &StatusSample::space_amplification, false}};
+
 Json HistoryToJson(const History& history) {
-  Json at = Json::array(), user_bytes = Json::array(), user_keys = Json::array(), keys_read = Json::array(),
-       flushed = Json::array(), compaction_read = Json::array(), compaction_written = Json::array(),
-       bytes = Json::array(), memory = Json::array(), write = Json::array(), space = Json::array();
-  const StatusSample* before = nullptr;
-  for (const StatusSample& sample : history.samples()) {
-    const auto rate = [&](std::optional<double> StatusSample::*counter) {
-      return before == nullptr ? Json(nullptr)
-                               : Rounded(RateOf(before->*counter, sample.*counter, sample.at - before->at));
-    };
-    at.push_back(std::round(sample.at * 10) / 10);
-    user_bytes.push_back(rate(&StatusSample::user_bytes));
-    user_keys.push_back(rate(&StatusSample::user_keys));
-    keys_read.push_back(rate(&StatusSample::keys_read));
-    flushed.push_back(rate(&StatusSample::flushed_bytes));
-    compaction_read.push_back(rate(&StatusSample::compaction_read_bytes));
-    compaction_written.push_back(rate(&StatusSample::compaction_written_bytes));
-    bytes.push_back(Rounded(sample.bytes));
-    memory.push_back(Rounded(sample.memory_bytes));
-    write.push_back(Rounded(sample.write_amplification));
-    space.push_back(Rounded(sample.space_amplification));
-    before = &sample;
+  Json at = Json::array();
+  for (const StatusSample& sample : history.samples()) at.push_back(std::round(sample.at * 10) / 10);
+  Json json = {{"at", at}};
+  for (const Series& series : kSeries) {
+    Json values = Json::array();
+    const StatusSample* before = nullptr;
+    for (const StatusSample& sample : history.samples()) {
+      std::optional<double> value = sample.*series.value;
+      if (series.is_counter) {
+        value = before == nullptr ? std::nullopt : RateOf(before->*series.value, value, sample.at - before->at);
+      }
+      values.push_back(Rounded(value));
+      before = &sample;
+    }
+    json[series.name] = values;
   }
-  return {{"at", at},
-          {"put_bytes_per_second", user_bytes},
-          {"put_keys_per_second", user_keys},
-          {"get_keys_per_second", keys_read},
-          {"flushed_bytes_per_second", flushed},
-          {"compaction_read_bytes_per_second", compaction_read},
-          {"compaction_written_bytes_per_second", compaction_written},
-          {"bytes", bytes},
-          {"memory_bytes", memory},
-          {"write_amplification", write},
-          {"space_amplification", space}};
+  return json;
 }
 
 }  // namespace
