@@ -6,8 +6,8 @@
 #include "cache/cache_reservation_manager.h"
 #include "file/filename.h"
 #include "memtable_cache/pool_note.h"
-#include "result_cache/cache_in_file.h"
 #include "result_cache/database_cache.h"
+#include "result_cache/get_or_begin.h"
 
 namespace cairn {
 

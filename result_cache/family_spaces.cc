@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "result_cache/cache_in_file.h"
+#include "result_cache/get_or_begin.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"

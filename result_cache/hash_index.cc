@@ -1,7 +1,5 @@
 #include "result_cache/hash_index.h"
 
-#include <algorithm>
-
 namespace cairn::cache {
 
 BucketRange::BucketRange(uint64_t max_buckets, size_t partitions, MappedRange::Pages pages)

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "result_cache/hash_bytes.h"
-#include "util/mutex.h"
 
 namespace cairn::cache {
 namespace {

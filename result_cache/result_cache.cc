@@ -8,7 +8,6 @@
 #include "cairn/cache.h"
 #include "result_cache/arena.h"
 #include "result_cache/cache_file.h"
-#include "result_cache/cache_in_file.h"
 #include "result_cache/codec.h"
 #include "result_cache/get_or_begin.h"
 #include "result_cache/hash_bytes.h"

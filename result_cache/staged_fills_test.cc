@@ -1,4 +1,4 @@
-#include "result_cache/staged_fills.h"
+#include "result_cache/cache_fills.h"
 
 #include <string>
 #include <thread>

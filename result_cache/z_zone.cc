@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include "util/mutex.h"
+
 #include "util/of_thread.h"
 
 namespace cairn::cache {
