@@ -71,11 +71,15 @@ Status UseTrieInKeyOrder(const std::vector<std::string>& engine_options, ColumnF
 
 Status UseTrieInDatabase(const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }
 
-Status UseSiltStore(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
-  PreferSubMemTables(options);
-  SiltOptions silt;
-  Status s = Parse(SiltOptionsFromString, engine_options, &silt);
-  return s.ok() ? UseSilt(options, silt) : s;
+// An engine whose options are read by `parse` and used by `use`, on the memtable that it prefers.
+enum class Memtable { kGiven, kSub };
+template <class EngineOptions, Status (*parse)(const std::string&, EngineOptions*),
+          Status (*use)(ColumnFamilyOptions*, const EngineOptions&), Memtable memtable>
+Status UseParsed(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  if (memtable == Memtable::kSub) PreferSubMemTables(options);
+  EngineOptions parsed;
+  Status s = Parse(parse, engine_options, &parsed);
+  return s.ok() ? use(options, parsed) : s;
 }
 
 Status UseSiltInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
@@ -84,29 +88,10 @@ Status UseSiltInDatabase(const std::vector<std::string>& engine_options, DBOptio
   return s.ok() ? UseSiltMerges(options, silt) : s;
 }
 
-Status UseOrderedRuns(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
-  PreferSubMemTables(options);
-  OrderedOptions ordered;
-  Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
-  return s.ok() ? UseOrdered(options, ordered) : s;
-}
-
 Status UseOrderedInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
   OrderedOptions ordered;
   Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
   return s.ok() && ordered.compaction == kOrderedByTrie ? UseTrieCompaction(options) : s;
-}
-
-Status UseLeveledOrdered(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
-  OrderedOptions ordered;
-  Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
-  return s.ok() ? UseOrderedTable(options, ordered) : s;
-}
-
-Status UseLeveledRoundRobin(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
-  RoundRobinOptions round_robin;
-  Status s = Parse(RoundRobinOptionsFromString, engine_options, &round_robin);
-  return s.ok() ? UseRoundRobin(options, round_robin) : s;
 }
 
 Status UseRoundRobinInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
@@ -182,11 +167,11 @@ const std::vector<EngineRow>& EngineTable() {
        EngineTables::kGiven, "memtable_factory=cairn.SubMemTable", TuneNothing, UseSubMemTables, UseNothingInDatabase},
       {"leveled_ordered", "RocksDB's leveled compaction with Cairn's order filters: seeks read what they return.",
        kKeyOrder, EngineLevels::kLeveled, EngineTables::kOrdered, "table_factory=cairn.OrderedTable", TuneOrdered,
-       UseLeveledOrdered, UseNothingInDatabase},
+       UseParsed<OrderedOptions, OrderedOptionsFromString, UseOrderedTable, Memtable::kGiven>, UseNothingInDatabase},
       {"ordered",
        "Universal compaction at 16 sorted runs with Cairn's order filters: seeks read what they return, not every run.",
-       kKeyOrder, EngineLevels::kUniversal, EngineTables::kOrdered, nullptr, TuneOrdered, UseOrderedRuns,
-       UseOrderedInDatabase},
+       kKeyOrder, EngineLevels::kUniversal, EngineTables::kOrdered, nullptr, TuneOrdered,
+       UseParsed<OrderedOptions, OrderedOptionsFromString, UseOrdered, Memtable::kSub>, UseOrderedInDatabase},
       {"ordered_trie",
        "Cairn's trie in key order, with order filters: small compactions and a bound on space, for programs that scan.",
        kKeyOrder, EngineLevels::kTrie, EngineTables::kDecided, nullptr, TuneTrie, UseTrieInKeyOrder, UseTrieInDatabase},
@@ -197,10 +182,12 @@ const std::vector<EngineRow>& EngineTable() {
       {"silt",
        "Cairn's SILT store, in hash order: level 0 and one sorted level with an index of about a bit per key, no "
        "filter.",
-       kHashOrder, EngineLevels::kSilt, EngineTables::kDecided, nullptr, TuneSilt, UseSiltStore, UseSiltInDatabase},
+       kHashOrder, EngineLevels::kSilt, EngineTables::kDecided, nullptr, TuneSilt,
+       UseParsed<SiltOptions, SiltOptionsFromString, UseSilt, Memtable::kSub>, UseSiltInDatabase},
       {"round_robin",
        "RocksDB's leveled compaction with the level sizes that write least, tables picked in turn, and a tuner.",
-       kKeyOrder, EngineLevels::kLeveledSized, EngineTables::kGiven, nullptr, TuneNothing, UseLeveledRoundRobin,
+       kKeyOrder, EngineLevels::kLeveledSized, EngineTables::kGiven, nullptr, TuneNothing,
+       UseParsed<RoundRobinOptions, RoundRobinOptionsFromString, UseRoundRobin, Memtable::kGiven>,
        UseRoundRobinInDatabase},
   };
   return *table;
