@@ -551,32 +551,6 @@ TEST_F(CairnTest, StatsAndCompact) {
   }
 }
 
-TEST_F(CairnTest, RepairRebuildsTries) {
-  MakeStock(Path("stock"), 20000);
-  ASSERT_EQ(0, Cairn({"convert", Path("stock"), Path("db"), "--to", "trie_sst", "--option",
-                      "fan_out=2;slots=4;trigger=2;root_trigger=2", "--column-family", "default"})
-                   .exit_code);
-  {
-    Opened opened;
-    OpenStored(Path("db"), &opened);
-    ASSERT_TRUE(opened.db->Put(WriteOptions(), "only in the WAL", "here").ok());
-  }
-  const auto expected = ReadAll(Path("db"));
-  ProgramResult result = Cairn({"repair", Path("db")});
-  EXPECT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "opens without repair");
-  for (const auto& entry : fs::directory_iterator(Path("db"))) {
-    const std::string name = entry.path().filename().string();
-    if (name == "CURRENT" || Contains(name, "MANIFEST")) fs::remove(entry.path());
-  }
-  result = Cairn({"repair", Path("db"), "--yes"});
-  EXPECT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "was rebuilt");
-  EXPECT_TRUE(expected == ReadAll(Path("db")));
-  EXPECT_EQ(0, Cairn({"compact", Path("db")}).exit_code);
-  EXPECT_TRUE(expected == ReadAll(Path("db")));
-}
-
 TEST_F(CairnTest, StatsAndCompactErrors) {
   MakeStock(Path("stock"), 100);
   const struct {

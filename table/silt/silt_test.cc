@@ -25,7 +25,6 @@
 #include "table/ect/ect_table.h"
 #include "table/ect/ect_table_index.h"
 #include "table/silt/silt_merges.h"
-#include "table/written_totals.h"
 #include "test/testutil/own_way.h"
 
 namespace cairn {
@@ -103,63 +102,6 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
     if (found != model.end()) {
       ASSERT_EQ(found->second, value);
     }
-  }
-}
-
-// Indexes, filters and layouts of all open tables would fill it, and so do the blocks that a merge reads.
-TEST_F(SiltTest, ABlockCacheWithAStrictLimitDoesNotStopTheStore) {
-  for (const size_t capacity : {12 << 10, 80 << 10}) {
-    const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(capacity, 0, /*strict_capacity_limit=*/true);
-    rocksdb::BlockBasedTableOptions blocks;
-    blocks.block_cache = cache;
-    options_ = rocksdb::Options();
-    options_.create_if_missing = true;
-    options_.compression = rocksdb::kNoCompression;
-    options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
-    ASSERT_TRUE(UseSilt(&options_, SiltOptions()).ok());
-    options_.write_buffer_size = 64 << 10;
-    db_.reset();
-    std::filesystem::remove_all(path_);
-    Open();
-    std::map<std::string, std::string> model;
-    std::mt19937_64 random(1);
-    for (int i = 0; i < 30000; ++i) {
-      const std::string key = Key(random() % 10000), value = std::to_string(i) + std::string(80, 'v');
-      const rocksdb::Status status = db_->Put(rocksdb::WriteOptions(), key, value);
-      ASSERT_TRUE(status.ok()) << "after " << i << " puts: " << status.ToString();
-      model[key] = value;
-    }
-    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
-    ASSERT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
-    for (const auto& [key, expected] : model) {
-      std::string value;
-      const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), key, &value);
-      ASSERT_TRUE(status.ok()) << key << ": " << status.ToString();
-      ASSERT_EQ(expected, value) << key;
-    }
-    size_t found = 0;
-    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) ++found;
-    EXPECT_TRUE(it->status().ok()) << it->status().ToString();
-    EXPECT_EQ(model.size(), found);
-    EXPECT_LE(cache->GetUsage(), capacity);
-  }
-}
-
-TEST_F(SiltTest, AClosedDatabaseLeavesNoTotalsBehind) {
-  ASSERT_TRUE(UseSilt(&options_, SiltOptions()).ok());
-  const size_t before = CountWrittenTotals();
-  for (int i = 0; i < 3; ++i) {
-    Open();
-    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(1), "value").ok());
-    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
-    EXPECT_GT(CountWrittenTotals(), before);
-    // A second close does nothing.
-    if (i == 1) {
-      ASSERT_TRUE(db_->Close().ok());
-    }
-    db_.reset();
-    EXPECT_EQ(CountWrittenTotals(), before);
   }
 }
 
@@ -596,60 +538,6 @@ TEST_F(SiltTest, LookupsAndMergesAtOnce) {
   EXPECT_GT(lookups.load(), 0u);
   EXPECT_GT(stats.searches, 0u);
   EXPECT_GT(stats.index_loads, 0u);
-}
-
-TEST_F(SiltTest, OpensFromItsOptionsFile) {
-  ASSERT_TRUE(UseSilt(&options_).ok());
-  Open();
-  ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "1").ok());
-  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
-  db_.reset();
-  rocksdb::DBOptions db_options;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  ASSERT_TRUE(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_, &db_options, &families).ok());
-  options_ = rocksdb::Options(db_options, families[0].options);
-  EXPECT_NE(nullptr, options_.table_factory->CheckedCast<EctTableFactory>());
-  Open();
-  std::string value;
-  ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
-  EXPECT_EQ("1", value);
-}
-
-// RocksDB refuses a range deletion only after it has logged it, and then fails to replay the log.
-TEST_F(SiltTest, RefusedRangeDeletionsDoNotKeepTheStoreFromOpening) {
-  ASSERT_TRUE(UseSilt(&options_).ok());
-  rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(cairn::Open(options_, path_, &db).ok());
-  db_.reset(db);
-  ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "1").ok());
-  EXPECT_TRUE(db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), "a", "b").IsNotSupported());
-  Open();  // by RocksDB itself, which logs before it refuses
-  EXPECT_FALSE(db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), "a", "b").ok());
-  db_.reset();
-  const rocksdb::Status status = cairn::Open(options_, path_, &db);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  db_.reset(db);
-  std::string value;
-  ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
-  EXPECT_EQ("1", value);
-}
-
-// RocksDB would compact what lies between the hashes of two keys, or nothing if the first one's is the larger.
-TEST_F(SiltTest, CompactRangeOfAPartIsRefused) {
-  ASSERT_TRUE(UseSilt(&options_).ok());
-  Open();
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), "value").ok());
-  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
-  const std::string first = Key(1), last = Key(8);
-  const rocksdb::Slice begin(first), end(last);
-  const rocksdb::CompactRangeOptions compact;
-  EXPECT_TRUE(db_->CompactRange(compact, &begin, &end).IsNotSupported());
-  EXPECT_TRUE(db_->CompactRange(compact, nullptr, &end).IsNotSupported());
-  const rocksdb::Status s = db_->CompactRange(compact, &begin, nullptr);
-  EXPECT_NE(std::string::npos, s.ToString().find("leave begin and end out")) << s.ToString();
-  EXPECT_EQ(1, Files(0));
-  EXPECT_TRUE(db_->CompactRange(compact, nullptr, nullptr).ok());
-  EXPECT_EQ(0, Files(0));
 }
 
 // As ldb change_compaction_style would: it asks for one file in level 0.

@@ -585,31 +585,5 @@ TEST_F(TrieDbTest, TakesTheOptionsOfAStockDatabase) {
   EXPECT_TRUE(UseTrie(&options_, trie_).IsNotSupported());
 }
 
-TEST_F(TrieDbTest, RefusesWhatAHashOrderCannotDo) {
-  Open();
-  EXPECT_TRUE(db_->DeleteRange({}, db_->DefaultColumnFamily(), "a", "b").IsNotSupported());
-  rocksdb::WriteBatch batch;
-  ASSERT_TRUE(batch.Put("a", "b").ok());
-  ASSERT_TRUE(batch.DeleteRange("a", "b").ok());
-  EXPECT_TRUE(db_->Write({}, &batch).IsNotSupported());
-  // Nothing of it is left behind: neither in the way of later writes nor of the next opening.
-  ASSERT_TRUE(db_->Put({}, "c", "d").ok());
-  db_.reset();
-  Open();
-  std::string value;
-  EXPECT_TRUE(db_->Get({}, "a", &value).IsNotFound());
-  EXPECT_TRUE(db_->Get({}, "c", &value).ok());
-  const rocksdb::Slice begin = "a";
-  const Status s = db_->CompactRange({}, &begin, nullptr);
-  EXPECT_TRUE(s.IsNotSupported());
-  EXPECT_NE(s.ToString().find("cairn::CompactTrie"), std::string::npos);
-  for (const char* option : {"sst_partitioner_factory", "level0_stop_writes_trigger"}) {
-    EXPECT_TRUE(db_->SetOptions({{option, "nullptr"}}).IsNotSupported()) << option;
-  }
-  std::string text;
-  EXPECT_TRUE(db_->GetProperty("cairn.stats", &text));
-  EXPECT_NE(text.find("write amplification"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace cairn

@@ -14,29 +14,6 @@
 namespace cairn {
 namespace {
 
-TEST(TrieOptionsTest, RoundTripsThroughAString) {
-  HashTrieOptions trie;
-  trie.hash = "sha1";
-  trie.seed = 99;
-  trie.fan_out = 4;
-  trie.slots = 6;
-  trie.trigger = 5;
-  trie.depth = 3;
-  trie.root_trigger = 2;
-  trie.filter_bits = 12.5;
-  trie.format = "htable";
-  trie.bottommost_format = "ect";
-  trie.space_bound = 1.25;
-  trie.grow_liveness = 0.75;
-  HashTrieOptions parsed;
-  ASSERT_TRUE(TrieOptionsFromString(TrieOptionsToString(trie), &parsed).ok());
-  EXPECT_EQ(TrieOptionsToString(parsed), TrieOptionsToString(trie));
-  EXPECT_EQ(parsed.hash, "sha1");
-  EXPECT_EQ(parsed.bottommost_format, "ect");
-  EXPECT_EQ(parsed.seed, 99u);
-  EXPECT_EQ(parsed.filter_bits, 12.5);
-}
-
 TEST(TrieOptionsTest, OptionsInKeyOrderRoundTripThroughAString) {
   KeyTrieOptions trie;
   trie.root_trigger = 2;
