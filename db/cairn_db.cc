@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
@@ -21,16 +20,15 @@
 #include "result_cache/database_cache_reads.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/perf_context.h"
-#include "rocksdb/port/ingestion.h"
 #include "rocksdb/port/rocksdb_own.h"
 #include "rocksdb/utilities/stackable_db.h"
+#include "table/hash_order/batches.h"
 #include "table/hash_order/hash_order.h"
-#include "table/hash_order/range_deletions.h"
 #include "table/silt/silt_merges.h"
 #include "table/written_totals.h"
 #include "trie_table/compaction/compaction_inputs.h"
+#include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_files.h"
-#include "trie_table/compaction/trie_job_scope.h"
 #include "trie_table/compaction/trie_scheduler.h"
 
 namespace cairn {

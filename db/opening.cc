@@ -1,13 +1,14 @@
 #include "db/opening.h"
 
 #include <algorithm>
-#include <memory>
+#include <map>
 #include <utility>
 
 #include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "db/cairn_db.h"
+#include "db/dbformat.h"
 #include "db/stored_seed.h"
 #include "file/filename.h"
 #include "memtable_cache/durable_writes.h"
@@ -17,17 +18,19 @@
 #include "options/options_helper.h"
 #include "result_cache/result_cache_listener.h"
 #include "result_cache/wal_report.h"
-#include "rocksdb/port/db_options.h"
+#include "rocksdb/port/db_impl.h"
 #include "rocksdb/port/rocksdb_own.h"
+#include "rocksdb/port/table_reader.h"
 #include "rocksdb/table.h"
+#include "table/format.h"
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/hash_order_options.h"
+#include "table/meta_blocks.h"
 #include "table/silt/silt_merges.h"
+#include "table/table_builder.h"
 #include "trie_table/compaction/trie_files.h"
-#include "trie_table/compaction/trie_listener.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_scheduler.h"
-#include "util/cairn_parts.h"
 #include "util/listeners.h"
 
 namespace cairn {
@@ -39,23 +42,9 @@ using rocksdb::Status;
 
 namespace {
 
-bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
-  return std::any_of(families.begin(), families.end(), [](const auto& family) { return IsTrie(family.options); });
-}
-
-bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
-  return std::any_of(families.begin(), families.end(),
-                     [](const auto& family) { return IsSilt(family.options, nullptr); });
-}
-
-bool HasRoundRobin(const std::vector<ColumnFamilyDescriptor>& families) {
-  return std::any_of(families.begin(), families.end(),
-                     [](const auto& family) { return WantsRoundRobinTuner(family.options); });
-}
-
-bool HasHashOrder(const std::vector<ColumnFamilyDescriptor>& families) {
-  return std::any_of(families.begin(), families.end(),
-                     [](const auto& family) { return HashOfComparator(family.options.comparator) != nullptr; });
+template <class Question>
+bool Any(const std::vector<ColumnFamilyDescriptor>& families, const Question& question) {
+  return std::any_of(families.begin(), families.end(), [&](const auto& family) { return question(family.options); });
 }
 
 // The options as RocksDB gets them: with services of this opening first, and with what compacts tries and merges SILT
@@ -64,8 +53,10 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
                        const std::vector<ColumnFamilyDescriptor>& families,
                        std::shared_ptr<DatabaseServices> services) {
   DBOptions options = given;
+  using FamilyOptions = rocksdb::ColumnFamilyOptions;
+  const auto has_hash_order = [](const FamilyOptions& of) { return HashOfComparator(of.comparator) != nullptr; };
   // The seed of a hash order is found in the MANIFEST.
-  if (port::ReusesManifest(options) && HasHashOrder(families) &&
+  if (port::ReusesManifest(options) && Any(families, has_hash_order) &&
       !options.env->FileExists(rocksdb::CurrentFileName(path)).ok()) {
     port::StartNewManifest(&options);
   }
@@ -73,10 +64,10 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
   listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
                                  [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
                   listeners.end());
-  if (HasTrie(families)) AddListener<TrieListener>(&options);
-  if (HasSilt(families)) AddListener<SiltMerges>(&options);
+  if (Any(families, [](const FamilyOptions& of) { return IsTrie(of); })) AddListener<TrieListener>(&options);
+  if (Any(families, [](const FamilyOptions& of) { return IsSilt(of, nullptr); })) AddListener<SiltMerges>(&options);
   if (!HasListener<SiltMerges>(options)) services->MergeSiltStores();
-  if (HasRoundRobin(families)) UseRoundRobinTuner(&options).PermitUncheckedError();
+  if (Any(families, WantsRoundRobinTuner)) UseRoundRobinTuner(&options).PermitUncheckedError();
   listeners.insert(listeners.begin(), std::move(services));
   return options;
 }
@@ -329,6 +320,67 @@ Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
     options.env->DeleteDir(path).PermitUncheckedError();  // if nothing else is in it, as RocksDB does
   }
   return s;
+}
+
+namespace {
+
+class RepairTableFactory : public rocksdb::TableFactory {
+ public:
+  // One of them is the default one.
+  explicit RepairTableFactory(const std::vector<ColumnFamilyDescriptor>& families) {
+    for (const ColumnFamilyDescriptor& family : families) {
+      families_.emplace(family.name, std::make_shared<Family>(family.options));
+    }
+    default_ = families_.at(rocksdb::kDefaultColumnFamilyName)->format;
+  }
+
+  const char* Name() const override { return "cairn.RepairTables"; }
+  const rocksdb::Customizable* Inner() const override { return default_.get(); }
+
+  using rocksdb::TableFactory::NewTableReader;
+  Status NewTableReader(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
+                        std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
+                        std::unique_ptr<rocksdb::TableReader>* reader, bool prefetch) const override {
+    std::unique_ptr<rocksdb::TableProperties> properties;
+    const Status s = rocksdb::ReadTableProperties(file.get(), file_size, rocksdb::Footer::kNullTableMagicNumber,
+                                                  options.ioptions, read_options, &properties);
+    const auto found = s.ok() ? families_.find(properties->column_family_name) : families_.end();
+    if (found == families_.end()) {
+      return default_->NewTableReader(read_options, options, std::move(file), file_size, reader, prefetch);
+    }
+    return found->second->format->NewTableReader(read_options, port::InOrder(options, found->second->order),
+                                                 std::move(file), file_size, reader, prefetch);
+  }
+
+  rocksdb::TableBuilder* NewTableBuilder(const rocksdb::TableBuilderOptions& options,
+                                         rocksdb::WritableFileWriter* file) const override {
+    return default_->NewTableBuilder(options, file);
+  }
+  std::unique_ptr<rocksdb::TableFactory> Clone() const override { return std::make_unique<RepairTableFactory>(*this); }
+  bool IsDeleteRangeSupported() const override { return default_->IsDeleteRangeSupported(); }
+
+ private:
+  // Readers refer to its order, and do not outlive the repair's options.
+  struct Family {
+    explicit Family(const rocksdb::ColumnFamilyOptions& options)
+        : format(options.table_factory), order(options.comparator) {}
+    const std::shared_ptr<rocksdb::TableFactory> format;
+    const rocksdb::InternalKeyComparator order;
+  };
+
+  std::map<std::string, std::shared_ptr<const Family>> families_;
+  std::shared_ptr<rocksdb::TableFactory> default_;
+};
+
+}  // namespace
+
+std::vector<ColumnFamilyDescriptor> ForRepair(const std::vector<ColumnFamilyDescriptor>& families) {
+  std::vector<ColumnFamilyDescriptor> result = families;
+  for (ColumnFamilyDescriptor& family : result) {
+    if (family.name != rocksdb::kDefaultColumnFamilyName) continue;  // without it, RocksDB says that it is missing
+    family.options.table_factory = std::make_shared<RepairTableFactory>(families);
+  }
+  return result;
 }
 
 }  // namespace cairn

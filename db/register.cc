@@ -22,8 +22,8 @@
 #include "table/ordered/ordered_table.h"
 #include "table/silt/silt_merges.h"
 #include "table/silt/silt_table.h"
-#include "trie_table/compaction/trie_listener.h"
 #include "trie_table/compaction/trie_partitioner.h"
+#include "trie_table/compaction/trie_scheduler.h"
 #include "trie_table/htable/htable_table.h"
 #include "util/processor_check.h"
 

@@ -1,7 +1,6 @@
 #include "db/stored_seed.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <utility>

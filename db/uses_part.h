@@ -16,7 +16,6 @@
 #pragma once
 
 #include <typeinfo>
-#include <vector>
 
 #include "db/cairn_db.h"
 #include "db/column_family.h"

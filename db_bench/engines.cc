@@ -1,6 +1,5 @@
 #include "db_bench/engines.h"
 
-#include <functional>
 #include <initializer_list>
 #include <memory>
 

@@ -22,7 +22,7 @@
 #include "db/read_callback.h"
 #include "db/version_set.h"
 #include "rocksdb/options.h"
-#include "rocksdb/port/blob_fetcher.h"
+#include "rocksdb/port/read_sample.h"
 #include "table/get_context.h"
 #include "table/multiget_context.h"
 

@@ -1,7 +1,6 @@
 #include "table/written_totals.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "util/coding.h"

@@ -1,4 +1,5 @@
-// RocksDB's open database as CairnDB derives from it: functions that later releases have split or joined, in one form.
+// RocksDB's open database as CairnDB derives from it: functions that later releases have split or joined, in one form;
+// and options of it, and of ingestion into it, that only later releases have.
 //
 // Adds no data (invariant 1 of db/cairn_db.h).
 
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "db/db_impl/db_impl.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
 #include "rocksdb/port/rocksdb_version.h"
 
 namespace cairn::port {
@@ -96,5 +99,36 @@ class DbImpl : public rocksdb::DBImpl {
 #endif
   }
 };
+
+// Whether an opening goes on with the MANIFEST that is there: reuse_manifest_on_open of 11.3. A new database then goes
+// on with its first, into which RocksDB has not written in what order the default column family is.
+inline bool ReusesManifest(const rocksdb::DBOptions& options) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 3)
+  return options.reuse_manifest_on_open;
+#else
+  (void)options;
+  return false;
+#endif
+}
+
+inline void StartNewManifest(rocksdb::DBOptions* options) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 3)
+  options->reuse_manifest_on_open = false;
+#else
+  (void)options;
+#endif
+}
+
+// Whether all keys of a range, but not of the whole column family, go when the tables come: atomic_replace_range of
+// 11.0.
+inline bool ReplacesRange(const rocksdb::IngestExternalFileArg& argument) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+  return argument.atomic_replace_range.has_value() &&
+         (argument.atomic_replace_range->start.has_value() || argument.atomic_replace_range->limit.has_value());
+#else
+  (void)argument;
+  return false;
+#endif
+}
 
 }  // namespace cairn::port

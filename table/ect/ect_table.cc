@@ -1,13 +1,9 @@
 #include "table/ect/ect_table.h"
 
-#include <unordered_map>
-#include <utility>
-
 #include "rocksdb/env.h"
 #include "rocksdb/port/block_based.h"
 #include "rocksdb/port/block_options.h"
 #include "rocksdb/port/family_options.h"
-#include "rocksdb/utilities/options_type.h"
 #include "table/block_based/block_based_table_factory.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/ect/ect_table_index.h"

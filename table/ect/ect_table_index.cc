@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "db/dbformat.h"
-#include "table/ect/ect_block_layout.h"
 #include "table/ect/ect_table.h"
 #include "util/bits.h"
 

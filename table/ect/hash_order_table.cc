@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "rocksdb/port/block_options.h"

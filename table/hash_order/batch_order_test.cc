@@ -1,4 +1,4 @@
-#include "table/hash_order/batch_order.h"
+#include "table/hash_order/batches.h"
 
 #include <algorithm>
 #include <memory>

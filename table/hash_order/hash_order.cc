@@ -14,7 +14,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cairn/hash_seed.h"
 #include "util/mutex.h"
 
 namespace cairn {

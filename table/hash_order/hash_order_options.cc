@@ -5,9 +5,9 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/port/family_options.h"
 #include "rocksdb/slice_transform.h"
+#include "table/hash_order/batches.h"
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/prefix_order.h"
-#include "table/hash_order/range_deletions.h"
 
 namespace cairn {
 

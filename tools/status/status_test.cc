@@ -20,7 +20,6 @@
 #include "test/testutil/metrics_check.h"
 #include "test/testutil/test_client.h"
 #include "tools/status/log_follower.h"
-#include "tools/status/log_follower.h"
 #include "tools/status/manifest_follower.h"
 #include "tools/status/reader.h"
 #include "tools/status/snapshot.h"

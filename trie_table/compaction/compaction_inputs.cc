@@ -6,8 +6,8 @@
 #include "db/column_family.h"
 #include "file/filename.h"
 #include "rocksdb/port/column_family.h"
+#include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_ingestion.h"
-#include "trie_table/compaction/trie_job_scope.h"
 #include "trie_table/compaction/trie_options.h"
 
 namespace cairn {

@@ -1,5 +1,5 @@
-// How a key maps to a container of a trie in hash order: a container is a prefix of the key's hash. This is all that the
-// partitioner and the compaction scheduler know of keys.
+// How a key maps to a container of a trie in hash order: a container is a prefix of the key's hash. This is all that
+// the partitioner and the compaction scheduler know of keys.
 //
 // A container is named by a number that is unique within its depth; depth 0 has the one container 0, the root.
 // Thread-safety: immutable.

@@ -22,7 +22,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "trie_table/compaction/hash_shape.h"

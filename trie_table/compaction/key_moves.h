@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "trie_table/compaction/key_job_maker.h"
 #include "trie_table/compaction/key_shape.h"
-#include "trie_table/compaction/key_sizes.h"
 #include "trie_table/compaction/trie_job.h"
 
 namespace cairn {

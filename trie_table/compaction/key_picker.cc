@@ -1,10 +1,7 @@
 #include "trie_table/compaction/key_picker.h"
 
 #include <algorithm>
-#include <iterator>
-#include <memory>
 #include <set>
-#include <utility>
 
 #include "table/trie_rules.h"
 

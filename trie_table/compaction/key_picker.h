@@ -21,8 +21,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -30,7 +28,6 @@
 #include "trie_table/compaction/key_job_maker.h"
 #include "trie_table/compaction/key_moves.h"
 #include "trie_table/compaction/key_shape.h"
-#include "trie_table/compaction/key_sizes.h"
 #include "trie_table/compaction/scan_ledger.h"
 #include "trie_table/compaction/snapshot_ledger.h"
 #include "trie_table/compaction/space_ledger.h"

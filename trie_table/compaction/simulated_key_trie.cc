@@ -1,7 +1,6 @@
 #include "trie_table/compaction/simulated_key_trie.h"
 
 #include <algorithm>
-#include <map>
 #include <queue>
 
 #include "table/trie_rules.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <string>
 
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/checkpoint.h"

@@ -1,8 +1,5 @@
 #include "trie_table/compaction/trie_options.h"
 
-#include <cmath>
-#include <cstddef>
-
 #include "rocksdb/convenience.h"
 #include "table/hash_order/hash_order.h"
 

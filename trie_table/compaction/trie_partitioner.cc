@@ -4,8 +4,7 @@
 
 #include "rocksdb/utilities/options_type.h"
 #include "table/hash_order/hash_order.h"
-#include "trie_table/compaction/trie_job_scope.h"
-#include "trie_table/compaction/trie_options.h"
+#include "trie_table/compaction/run_job.h"
 #include "util/option_text.h"
 
 namespace cairn {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "rocksdb/sst_partitioner.h"
 #include "trie_table/compaction/trie_options.h"

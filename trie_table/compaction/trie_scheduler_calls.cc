@@ -1,7 +1,6 @@
 // Of TrieScheduler: what its callers ask it for, manual compactions, waiting and statistics.
 
 #include <algorithm>
-#include <utility>
 
 #include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_files.h"

@@ -1,7 +1,6 @@
 // Of TrieScheduler: its column families, and how their plans follow RocksDB's Versions.
 
 #include <cinttypes>
-#include <utility>
 
 #include "db/db_impl/db_impl.h"
 #include "file/filename.h"
