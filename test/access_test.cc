@@ -52,6 +52,12 @@ const std::vector<Setting>& Settings() {
   static const std::vector<Setting> settings = {
       {"as it comes", [](Options*, BlockBasedTableOptions*) {}},
       {"mapped files", [](Options* options, BlockBasedTableOptions*) { options->allow_mmap_reads = true; }},
+      {"mapped files, not compressed, few open",
+       [](Options* options, BlockBasedTableOptions*) {
+         options->allow_mmap_reads = true;
+         options->compression = rocksdb::kNoCompression;
+         options->max_open_files = 20;
+       }},
       {"mapped files, no cache",
        [](Options* options, BlockBasedTableOptions* blocks) {
          options->allow_mmap_reads = true;

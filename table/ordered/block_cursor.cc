@@ -8,6 +8,7 @@
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/block_based.h"
 #include "table/block_based/block_cache.h"
+#include "table/block_based/reader_common.h"
 #include "test_util/sync_point.h"
 #include "trace_replay/block_cache_tracer.h"
 #include "util/coding.h"
@@ -30,7 +31,7 @@ void ReleaseBlock(void* cache, void* handle) {
 
 bool IsSimple(const BlockBasedTable::Rep& rep) {
   const BlockBasedTableOptions& options = rep.table_options;
-  return options.block_cache != nullptr && options.read_amp_bytes_per_bit == 0 && !rep.ioptions.allow_mmap_reads &&
+  return options.block_cache != nullptr && options.read_amp_bytes_per_bit == 0 &&
          rep.create_context.protection_bytes_per_key == 0 && !rep.index_has_first_key &&
          rep.index_type != BlockBasedTableOptions::kHashSearch &&
          rep.internal_comparator.user_comparator()->timestamp_size() == 0 && port::HasPlainEntries(rep);
@@ -51,6 +52,11 @@ size_t CommonBytes(const char* a, const char* b, size_t size) {
   }
   while (i < size && a[i] == b[i]) ++i;
   return i;
+}
+
+std::unique_ptr<const MappedTable> MappingOf(const BlockBasedTable::Rep& rep) {
+  if (!rep.ioptions.allow_mmap_reads) return nullptr;
+  return MappedTable::Of(*rep.file, rep.file_size, rep.table_options.block_size);
 }
 
 // A target of a search, taken apart once.
@@ -81,6 +87,7 @@ BlockSource::BlockSource(BlockBasedTable* table, rocksdb::BlockCacheTracer* trac
       tracer_(tracer),
       cache_(table->get_rep()->table_options.block_cache.get()),
       is_last_level_(table->IsLastLevel()),
+      mapped_(MappingOf(*table->get_rep())),
       simple_(IsSimple(*table->get_rep())) {
   if (simple_) index_.Open(table);
 }
@@ -93,6 +100,28 @@ bool BlockSource::Serves(const rocksdb::ReadOptions& read_options, const rocksdb
   // Where RocksDB's iterator asks the Bloom filter for the target's prefix.
   return prefix_extractor == nullptr || skip_filters ||
          (read_options.total_order_seek && !read_options.auto_prefix_mode && !read_options.prefix_same_as_start);
+}
+
+const char* BlockSource::Mapped(const rocksdb::BlockHandle& handle, const rocksdb::ReadOptions& read_options) const {
+  // A page that is not in memory would be read.
+  if (mapped_ == nullptr || read_options.read_tier == rocksdb::kBlockCacheTier) return nullptr;
+  const size_t size = BlockBasedTable::BlockSizeWithTrailer(handle);
+  if (handle.offset() > mapped_->size() || size > mapped_->size() - handle.offset()) return nullptr;
+  const char* const block = mapped_->At(handle.offset());
+  // The restart array, and the entries that its search begins with.
+  __builtin_prefetch(block + handle.size() - sizeof(uint32_t));
+  __builtin_prefetch(block + handle.size() / 2);
+  // Who reads past the caches wants what is right now.
+  if (read_options.fill_cache && mapped_->IsVerified(handle.offset())) return block;
+  if (BlockBasedTable::GetBlockCompressionType(block, handle.size()) != rocksdb::kNoCompression) return nullptr;
+  if (!read_options.verify_checksums) return block;
+  const Status s =
+      rocksdb::VerifyBlockChecksum(rep().footer, block, handle.size(), rep().file->file_name(), handle.offset());
+  RecordTick(rep().ioptions.stats, rocksdb::BLOCK_CHECKSUM_COMPUTE_COUNT);
+  // RocksDB's reader finds the damage, too, and says and counts so.
+  if (!s.ok()) return nullptr;
+  mapped_->SetVerified(handle.offset());
+  return block;
 }
 
 BlockCursor::~BlockCursor() { Release(); }
@@ -155,15 +184,16 @@ BlockCursor::Result BlockCursor::Left(Place place) {
 }
 
 void BlockCursor::Release() {
-  if (block_ == nullptr) return;
+  if (!has_block_) return;
   if (IsValuePinned()) {
     rocksdb::Cleanable held;
     GiveBlock(&held);
     held.DelegateCleanupsTo(pinned_);
-  } else {
+  } else if (block_ != nullptr) {
     source_->cache()->Release(block_);
     block_ = nullptr;
   }
+  has_block_ = false;
   at_entry_ = false;
 }
 
@@ -185,6 +215,15 @@ void BlockCursor::Count(Cache::Handle* handle) const {
   RecordTick(statistics, rocksdb::BLOCK_CACHE_HIT);
   RecordTick(statistics, rocksdb::BLOCK_CACHE_BYTES_READ, usage);
   RecordTick(statistics, rocksdb::BLOCK_CACHE_DATA_HIT);
+}
+
+// As RocksDB counts a block of a mapped file.
+void BlockCursor::CountMapped(size_t bytes) const {
+  using rocksdb::perf_context;
+  using rocksdb::perf_level;
+  using rocksdb::PerfLevel;
+  PERF_COUNTER_ADD(block_read_count, 1);
+  PERF_COUNTER_ADD(block_read_byte, BlockBasedTable::kBlockTrailerSize + bytes);
 }
 
 // Reads a block into the cache; null if it is not there afterwards. A seek's first blocks come without readahead.
@@ -213,32 +252,42 @@ bool BlockCursor::Load(Miss miss, For use) {
     Release();
     return false;
   }
-  if (block_ != nullptr) {
+  if (has_block_) {
     if (handle.offset() == block_offset_) return true;
     Release();
   }
-  const rocksdb::CacheKey key = BlockBasedTable::GetCacheKey(source_->rep().base_cache_key, handle);
-  rocksdb::Statistics* const statistics = source_->rep().ioptions.stats;
-  Cache::Handle* found = source_->cache()->BasicLookup(key.AsSlice(), statistics);
-  if (found != nullptr) {
-    Count(found);
-  } else {
-    found = miss == Miss::kRead ? Read(handle) : nullptr;
-    if (found == nullptr) return false;
-  }
-  block_ = found;
-  block_offset_ = handle.offset();
-  const auto* const block = static_cast<const rocksdb::Block_kData*>(source_->cache()->Value(found));
-  if (block == nullptr || !Open(block->ContentSlice())) {
+  if (!Hold(handle, miss)) {
     Release();
     return false;
   }
   if (use == For::kScan && loaded_++ == 0) {
     useful_ = true;
-    RecordTick(statistics,
+    RecordTick(source_->rep().ioptions.stats,
                source_->is_last_level() ? rocksdb::LAST_LEVEL_SEEK_DATA : rocksdb::NON_LAST_LEVEL_SEEK_DATA);
   }
   return true;
+}
+
+bool BlockCursor::Hold(const rocksdb::BlockHandle& handle, Miss miss) {
+  block_offset_ = handle.offset();
+  const char* const mapped = source_->Mapped(handle, *read_options_);
+  is_mapped_ = mapped != nullptr;
+  if (is_mapped_) {
+    CountMapped(handle.size());
+    has_block_ = true;
+    return Open(Slice(mapped, handle.size()));
+  }
+  const rocksdb::CacheKey key = BlockBasedTable::GetCacheKey(source_->rep().base_cache_key, handle);
+  block_ = source_->cache()->BasicLookup(key.AsSlice(), source_->rep().ioptions.stats);
+  if (block_ != nullptr) {
+    Count(block_);
+  } else {
+    block_ = miss == Miss::kRead ? Read(handle) : nullptr;
+    if (block_ == nullptr) return false;
+  }
+  has_block_ = true;
+  const auto* const block = static_cast<const rocksdb::Block_kData*>(source_->cache()->Value(block_));
+  return block != nullptr && Open(block->ContentSlice());
 }
 
 // Finds the restart array of a block's bytes.
@@ -348,7 +397,7 @@ BlockCursor::Result BlockCursor::CheckBound() const {
 }
 
 bool BlockCursor::IsInBlock(const Slice& target) const {
-  if (block_ == nullptr || !at_entry_) return false;
+  if (!has_block_ || !at_entry_) return false;
   const Slice user = rocksdb::ExtractUserKey(target);
   const int order = user.compare(user_key());
   if (order < 0 || user.compare(Separator()) >= 0) return false;

@@ -1,10 +1,12 @@
-// A forward cursor over the data blocks of an open block-based table, for blocks that are in the block cache: what
+// A forward cursor over the data blocks of an open block-based table, for blocks that are in memory (in the block
+// cache, or in a mapped file where they are not compressed): what
 // RocksDB's own table iterator does, without its allocations, and with a search that compares few keys. Whatever is
 // not in the cache but for a seek's first blocks, and whatever needs more than the bytes of a block (readahead, filters
 // for prefixes, checksums for each key), is left to RocksDB's iterator: the cursor answers kElsewhere.
 //
 // Invariants
-//   (1) While the cursor is at an entry, its block is held in the block cache, and the index is at that block.
+//   (1) While the cursor is at an entry, its block is held in the block cache or lies in the mapping, and the index is
+//       at that block.
 //   (2) kElsewhere leaves key() as it was, if the cursor was at an entry.
 //
 // Thread-safety: as rocksdb::InternalIterator: one thread at a time. A BlockSource may serve any number of cursors.
@@ -21,6 +23,7 @@
 #include "table/block_based/block.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/internal_iterator.h"
+#include "table/mapped_table.h"
 #include "table/ordered/block_index.h"
 #include "util/key_buffer.h"
 
@@ -43,6 +46,11 @@ class BlockSource {
   rocksdb::Cache* cache() const { return cache_; }
   const BlockIndex& index() const { return index_; }
   bool is_last_level() const { return is_last_level_; }
+  // The bytes of the block with its checksum, where it lies in a mapped file; null: it is elsewhere, compressed, or
+  // damaged.
+  const char* Mapped(const rocksdb::BlockHandle& handle, const rocksdb::ReadOptions& read_options) const;
+  bool is_mapped() const { return mapped_ != nullptr; }
+  size_t bytes_in_memory() const { return mapped_ == nullptr ? 0 : mapped_->bytes_in_memory(); }
   bool IsTraced() const;
 
  private:
@@ -51,7 +59,8 @@ class BlockSource {
   rocksdb::Cache* const cache_;
   const bool is_last_level_;
   BlockIndex index_;
-  const bool simple_;  // blocks can be read by their bytes alone
+  const std::unique_ptr<const MappedTable> mapped_;  // null: the file is not mapped
+  const bool simple_;                                // blocks can be read by their bytes alone
 };
 
 class BlockCursor {
@@ -88,6 +97,8 @@ class BlockCursor {
   Result FindNext();
   // `holder` holds the block from now on, for this cursor, too.
   void GiveBlock(rocksdb::Cleanable* holder);
+  // Whether the block is one of a mapped file, which goes with its reader: who outlives that copies values.
+  bool is_mapped() const { return is_mapped_; }
 
   rocksdb::Slice key() const { return key_.slice(); }
   rocksdb::Slice user_key() const { return {key_.data(), key_.size() - rocksdb::kNumInternalBytes}; }
@@ -99,7 +110,7 @@ class BlockCursor {
   }
   // Who keeps values beyond their block while it pins.
   void SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) { pinned_ = manager; }
-  bool IsValuePinned() const { return pinned_ != nullptr && pinned_->PinningEnabled(); }
+  bool IsValuePinned() const { return !is_mapped_ && pinned_ != nullptr && pinned_->PinningEnabled(); }
 
  private:
   enum class Miss { kRead, kLeave };
@@ -116,9 +127,11 @@ class BlockCursor {
   Result Left(Place place);
 
   bool Load(Miss miss, For use = For::kScan);
+  bool Hold(const rocksdb::BlockHandle& handle, Miss miss);
   Result FindFirstOfBlock();
   rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle) const;
   void Count(rocksdb::Cache::Handle* handle) const;
+  void CountMapped(size_t bytes) const;
   bool Open(const rocksdb::Slice& block);
   void Release();
   void CheckBlockBound();
@@ -146,7 +159,9 @@ class BlockCursor {
   std::unique_ptr<rocksdb::InternalIteratorBase<rocksdb::IndexValue>> index_on_heap_;
   rocksdb::InternalIteratorBase<rocksdb::IndexValue>* index_ = nullptr;  // null if the source's index serves
 
-  rocksdb::Cache::Handle* block_ = nullptr;
+  rocksdb::Cache::Handle* block_ = nullptr;  // of this cursor; null: there is none, it was given away, or is mapped
+  bool has_block_ = false;
+  bool is_mapped_ = false;
   uint64_t block_offset_ = 0;
   bool within_bound_ = false;  // all of the block lies below iterate_upper_bound
   bool at_entry_ = false;

@@ -176,7 +176,7 @@ class Filters {
       ++kept_;
       return false;
     }
-    const bool maybe = table.reader->OrderSaysMaybe(options_, key.user_key());
+    const bool maybe = IsBloomEnough(table) || table.reader->OrderSaysMaybe(options_, key.user_key());
     kept_ += maybe ? 0 : 1;
     return maybe;
   }
@@ -188,11 +188,14 @@ class Filters {
     } else {
       table.reader->AskPointFilter(options_, keys);
     }
-    table.reader->AskOrder(options_, keys);
+    if (!IsBloomEnough(table)) table.reader->AskOrder(options_, keys);
     kept_ += before - keys->KeysLeft();
   }
 
  private:
+  // Where blocks are mapped, to look for a key in vain once in a hundred times costs less than to ask the order filter.
+  static bool IsBloomEnough(const Table& table) { return table.line != nullptr && table.reader->has_mapped_blocks(); }
+
   const rocksdb::ReadOptions& options_;
   rocksdb::Statistics* const statistics_;
   uint64_t kept_ = 0, kept_by_bloom_ = 0;

@@ -21,6 +21,8 @@ class OrderedTableProbe : public WrappedTableReader {
 
   // Whether its keys are in bytewise order and entries are all that there is of a key: no range deletion is.
   bool has_entries_only() const { return has_entries_only_; }
+  // Whether its data blocks are read where they lie in a mapped file.
+  bool has_mapped_blocks() const { return has_mapped_blocks_; }
   // None, or RocksDB's Bloom filter.
   const BloomLines& bloom() const { return bloom_; }
 
@@ -44,6 +46,7 @@ class OrderedTableProbe : public WrappedTableReader {
 
  protected:
   bool has_entries_only_ = false;
+  bool has_mapped_blocks_ = false;
   BloomLines bloom_;
 };
 

@@ -74,6 +74,7 @@ class OrderedTableReader final : public OrderedTableProbe {
         seeks_(std::move(seeks)),
         scans_(CountScans(options, *rep_)) {
     has_entries_only_ = comparator_ == rocksdb::BytewiseComparator() && rep_->fragmented_range_dels == nullptr;
+    has_mapped_blocks_ = blocks_.is_mapped();
     bloom_ = BloomLines(*rep_);
   }
 
@@ -168,7 +169,9 @@ class OrderedTableReader final : public OrderedTableProbe {
     return inner()->NewRangeTombstoneIterator(read_seqno, timestamp);
   }
   void Prepare(const Slice& target) override { inner()->Prepare(target); }
-  size_t ApproximateMemoryUsage() const override { return inner()->ApproximateMemoryUsage() + place_.bytes(); }
+  size_t ApproximateMemoryUsage() const override {
+    return inner()->ApproximateMemoryUsage() + place_.bytes() + blocks_.bytes_in_memory();
+  }
   void MarkObsolete(uint32_t uncache_aggressiveness) override {
     if (uncache_aggressiveness > 0) place_.Forget();
     inner()->MarkObsolete(uncache_aggressiveness);
@@ -237,7 +240,7 @@ class OrderedTableReader final : public OrderedTableProbe {
       status = rocksdb::ParseInternalKey(cursor.key(), &entry, false);
       if (status.ok() && entry.user_key == rocksdb::ExtractUserKey(key)) {
         cursor.GiveBlock(&holder);
-        more = get_context->SaveValue(entry, cursor.value(), &matched, &status, &holder);
+        more = get_context->SaveValue(entry, cursor.value(), &matched, &status, cursor.is_mapped() ? nullptr : &holder);
       } else {
         more = false;
       }

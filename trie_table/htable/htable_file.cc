@@ -76,6 +76,10 @@ __attribute__((noinline)) void CountHitInPerfContext(uint32_t level, size_t char
   PERF_COUNTER_BY_LEVEL_ADD(block_cache_hit_count, 1, level);
   PERF_COUNTER_ADD(block_cache_read_byte, charge);
 }
+__attribute__((noinline)) void CountReadInPerfContext(size_t bytes) {
+  PERF_COUNTER_ADD(block_read_count, 1);
+  PERF_COUNTER_ADD(block_read_byte, bytes);
+}
 __attribute__((noinline)) void CountMissInPerfContext(uint32_t level) {
   PERF_COUNTER_BY_LEVEL_ADD(block_cache_miss_count, 1, level);
 }
@@ -151,6 +155,10 @@ Status HTableFile::Open(const rocksdb::ReadOptions& read_options, const rocksdb:
                                               options.cur_file_num, &opened->cache_key_);
   s = GlobalSequenceNumber(*opened->properties_, options.largest_seqno, &opened->global_seqno_);
   if (!s.ok()) return opened->Corruption(s.getState(), opened->header_.properties.offset);
+  if (options.env_options.use_mmap_reads &&
+      opened->properties_->compression_name == rocksdb::CompressionTypeToString(rocksdb::kNoCompression)) {
+    opened->mapped_ = MappedTable::Of(*opened->file_, file_size, opened->header_.bucket_size);
+  }
   *result = std::move(opened);
   return s;
 }
@@ -286,6 +294,7 @@ bool HTableFile::FindCached(const UnitPlace& place, rocksdb::GetContext* get_con
 
 Status HTableFile::Read(const rocksdb::ReadOptions& read_options, const UnitPlace& place,
                         rocksdb::GetContext* get_context, UnitRef* ref) const {
+  if (is_mapped()) return ReadMapped(read_options, place, ref);
   if (FindCached(place, get_context, ref)) return Status::OK();
   if (read_options.read_tier == rocksdb::kBlockCacheTier) return Status::Incomplete("no blocking io");
   const rocksdb::StopWatch watch(clock_, statistics_, rocksdb::READ_BLOCK_GET_MICROS);
@@ -298,6 +307,31 @@ Status HTableFile::Read(const rocksdb::ReadOptions& read_options, const UnitPlac
     if (bytes.data() != unit->bytes()) memcpy(unit->bytes(), bytes.data(), bytes.size());
   }
   return Admit(read_options, place, std::move(unit), get_context, ref);
+}
+
+Status HTableFile::ReadMapped(const rocksdb::ReadOptions& read_options, const UnitPlace& place, UnitRef* ref) const {
+  // A page that is not in memory would be read.
+  if (read_options.read_tier == rocksdb::kBlockCacheTier) return Status::Incomplete("no blocking io");
+  if (ThisFilterThread()->Counts()) CountReadInPerfContext(place.size);
+  const char* const bytes = mapped_->At(place.offset);
+  UnitView view;
+  // What a compaction writes again must be right now.
+  if (read_options.fill_cache && mapped_->IsVerified(place.offset)) {
+    UnitHeader header;
+    DecodeUnitHeader(bytes, place.size, &header);  // has been found right
+    view = UnitView::OfChecked(bytes + kUnitHeaderSize, header.raw, header.entries, header.wide);
+  } else {
+    std::unique_ptr<HTableUnit> plain;
+    const Status s = View(read_options, place, bytes, &plain, &view);
+    if (!s.ok()) return s;
+    if (plain != nullptr) {  // the table's properties are wrong about it
+      ref->SetOwned(std::move(plain));
+      return s;
+    }
+    if (read_options.verify_checksums) mapped_->SetVerified(place.offset);
+  }
+  ref->SetMapped(view);
+  return Status::OK();
 }
 
 Status HTableFile::View(const rocksdb::ReadOptions& read_options, const UnitPlace& place, const char* bytes,
@@ -348,8 +382,7 @@ Status HTableFile::Decompress(const UnitHeader& header, const char* stored, char
 
 Status HTableFile::Admit(const rocksdb::ReadOptions& read_options, const UnitPlace& place,
                          std::unique_ptr<HTableUnit> unit, rocksdb::GetContext* get_context, UnitRef* ref) const {
-  PERF_COUNTER_ADD(block_read_count, 1);
-  PERF_COUNTER_ADD(block_read_byte, place.size);
+  CountReadInPerfContext(place.size);
   std::unique_ptr<HTableUnit> plain;
   UnitView view;
   const Status s = View(read_options, place, unit->bytes(), &plain, &view);

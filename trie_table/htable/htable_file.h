@@ -12,6 +12,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/table_properties.h"
 #include "table/get_context.h"
+#include "table/mapped_table.h"
 #include "table/reader_charge.h"
 #include "table/table_builder.h"
 #include "trie_table/htable/htable_compression.h"
@@ -54,7 +55,8 @@ class HTableFile {
   // That the table had when it was opened, for counters by level.
   uint32_t level() const { return level_; }
   size_t bytes_in_memory() const {
-    return sizeof(*this) + index_.bytes() + properties_->ApproximateMemoryUsage() + decompressor_->bytes_in_memory();
+    return sizeof(*this) + index_.bytes() + properties_->ApproximateMemoryUsage() + decompressor_->bytes_in_memory() +
+           (mapped_ == nullptr ? 0 : mapped_->bytes_in_memory());
   }
   // Charges that to the block cache; MemoryLimit if a strict one has no room.
   rocksdb::Status Charge(rocksdb::CacheEntryRoleOptions::Decision decision) {
@@ -66,6 +68,9 @@ class HTableFile {
 
   // What a lookup of this hash reads first. REQUIRES: !index().empty().
   UnitPlace FirstUnitOf(uint64_t hash) const;
+
+  // Whether units are read where they lie in memory, past the cache: those of a table that is mapped and not compressed.
+  bool is_mapped() const { return mapped_ != nullptr; }
 
   // Whether a unit is in the cache; counts nothing.
   bool IsCached(const UnitPlace& place) const;
@@ -92,12 +97,14 @@ class HTableFile {
  private:
   HTableFile();
   rocksdb::Status ReadTail(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options);
+  rocksdb::Status ReadMapped(const rocksdb::ReadOptions& read_options, const UnitPlace& place, UnitRef* ref) const;
   rocksdb::Status Decompress(const UnitHeader& header, const char* stored, char* raw) const;
   rocksdb::Status VerifyUnits(const rocksdb::ReadOptions& read_options, uint64_t offset, uint64_t units) const;
   rocksdb::CacheKey KeyOf(uint64_t offset) const { return cache_key_.WithOffset(offset >> 2); }
 
   std::shared_ptr<rocksdb::RandomAccessFileReader> file_;
   uint64_t file_size_ = 0;
+  std::unique_ptr<const MappedTable> mapped_;
   const uint64_t id_;
   std::shared_ptr<rocksdb::FileSystem> fs_;
   std::shared_ptr<rocksdb::Cache> cache_;

@@ -204,12 +204,7 @@ IndexStatus UnitView::Open(const char* payload, size_t size, uint16_t entries, b
   const size_t data = kUnitPrefixSize + entries * (1 + offset_size);
   if (size > UINT32_MAX || size < data) return Bad("unit is too short for its entries");
   if (entries == 0 && size != data) return Bad("unit has bytes but no entries");
-  UnitView opened;
-  opened.payload_ = payload;
-  opened.offsets_ = payload + kUnitPrefixSize + entries;
-  opened.size_ = static_cast<uint32_t>(size);
-  opened.entries_ = entries;
-  opened.wide_ = wide;
+  const UnitView opened = OfChecked(payload, size, entries, wide);
   if (entries > 0 && opened.Start(0) != data) return Bad("unit's first entry is out of place");
   const uint64_t base_seq = LoadU64(payload);
   for (uint32_t i = 0; i < entries; ++i) {

@@ -123,6 +123,16 @@ class UnitView {
 
   // Checks every entry once, so that the rest need not.
   static IndexStatus Open(const char* payload, size_t size, uint16_t entries, bool wide, UnitView* view);
+  // Of a payload that Open has found right.
+  static UnitView OfChecked(const char* payload, size_t size, uint16_t entries, bool wide) {
+    UnitView view;
+    view.payload_ = payload;
+    view.offsets_ = payload + kUnitPrefixSize + entries;
+    view.size_ = static_cast<uint32_t>(size);
+    view.entries_ = entries;
+    view.wide_ = wide;
+    return view;
+  }
 
   uint32_t entries() const { return entries_; }
   UnitEntry Entry(uint32_t i) const;

@@ -102,6 +102,12 @@ bool HTableIterator::LoadHome(const UnitPlace& place) {
   expected_offset_ = place.offset + place.size;
   in_a_row_ = in_a_row ? in_a_row_ + 1 : 0;
   Release(&home_ref_);
+  if (scan_.use_cache && file_->is_mapped()) {
+    const Status s = file_->Read(read_options_, place, nullptr, &home_ref_);
+    if (!s.ok()) return Fail(s);
+    home_ = home_ref_.view();
+    return true;
+  }
   if (scan_.use_cache && file_->FindCached(place, nullptr, &home_ref_)) {
     home_ = home_ref_.view();
     return true;

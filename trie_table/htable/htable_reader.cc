@@ -101,13 +101,14 @@ void HTableReader::CountTruePositive(const Lookup& lookup) const {
 
 Status HTableReader::SearchUnit(UnitRef unit, Lookup* lookup) const {
   const UnitView view = unit.view();
-  rocksdb::Cleanable pinner;
-  unit.MoveTo(&pinner);
+  rocksdb::Cleanable held;
+  rocksdb::Cleanable* const pinner = unit.is_mapped() ? nullptr : &held;
+  unit.MoveTo(&held);
   for (uint32_t i = view.FindTag(lookup->hash, 0); i < view.entries() && !lookup->done;
        i = view.FindTag(lookup->hash, i + 1)) {
     const UnitEntry entry = view.Entry(i);
     if (ToSlice(entry.key) != lookup->user_key || SeqOf(entry) > lookup->seq) continue;
-    const Status s = Offer(entry, lookup, &pinner);
+    const Status s = Offer(entry, lookup, pinner);
     if (!s.ok()) return s;
   }
   return Status::OK();
@@ -177,8 +178,9 @@ Status HTableReader::SearchExtents(const rocksdb::ReadOptions& read_options, uin
 
 Status HTableReader::SearchExtent(UnitRef unit, Lookup* lookup, bool* past) const {
   const UnitView view = unit.view();
-  rocksdb::Cleanable pinner;
-  unit.MoveTo(&pinner);
+  rocksdb::Cleanable held;
+  rocksdb::Cleanable* const pinner = unit.is_mapped() ? nullptr : &held;
+  unit.MoveTo(&held);
   uint32_t low = 0, high = view.entries();
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
@@ -192,7 +194,7 @@ Status HTableReader::SearchExtent(UnitRef unit, Lookup* lookup, bool* past) cons
     const UnitEntry entry = view.Entry(low);
     *past = ToSlice(entry.key) != lookup->user_key;
     if (*past) break;
-    const Status s = Offer(entry, lookup, &pinner);
+    const Status s = Offer(entry, lookup, pinner);
     if (!s.ok()) return s;
   }
   return Status::OK();
@@ -274,7 +276,9 @@ void HTableReader::FindBatch(const rocksdb::ReadOptions& read_options, const roc
     *key->s = SearchElsewhere(read_options, &lookup, &home);
     if (!key->s->ok() || !home) continue;
     UnitRef unit;
-    if (file_->FindCached(HomeOf(lookup), lookup.get_context, &unit)) {
+    if (file_->is_mapped()) {
+      *key->s = SearchAt(read_options, HomeOf(lookup), &lookup);
+    } else if (file_->FindCached(HomeOf(lookup), lookup.get_context, &unit)) {
       *key->s = SearchUnit(std::move(unit), &lookup);
     } else if (read_options.read_tier == rocksdb::kBlockCacheTier) {
       key->get_context->MarkKeyMayExist();

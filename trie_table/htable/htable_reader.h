@@ -83,7 +83,7 @@ class HTableReader : public port::TableReader {
   rocksdb::Status SearchExtent(UnitRef unit, Lookup* lookup, bool* past) const;
   rocksdb::Status ReadUnit(const rocksdb::ReadOptions& read_options, const UnitPlace& place, const Lookup& lookup,
                            UnitRef* unit) const;
-  // Hands an entry that the lookup sees on to whoever asked.
+  // Hands an entry that the lookup sees on to whoever asked. A null pinner: who wants the value keeps a copy.
   rocksdb::Status Offer(const UnitEntry& entry, Lookup* lookup, rocksdb::Cleanable* pinner) const;
   // Whether an entry comes before what the lookup sees of its key. Both have one hash.
   bool IsBefore(const UnitView& view, uint32_t i, const Lookup& lookup) const;

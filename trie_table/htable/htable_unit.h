@@ -79,7 +79,8 @@ struct HTableUnitContext : public rocksdb::Cache::CreateContext {
 
 using UnitCache = rocksdb::FullTypedCacheInterface<HTableUnit, HTableUnitContext>;
 
-// Keeps a unit from going away: a cache handle, or the unit itself.
+// Keeps a unit from going away: a cache handle, or the unit itself. One that lies in a mapped file stays as long as the
+// file is open, which this does not see to.
 class UnitRef {
  public:
   UnitRef() = default;
@@ -88,6 +89,8 @@ class UnitRef {
     std::swap(unit_, other.unit_);
     std::swap(cache_, other.cache_);
     std::swap(handle_, other.handle_);
+    std::swap(view_, other.view_);
+    std::swap(mapped_, other.mapped_);
     return *this;
   }
   UnitRef(const UnitRef&) = delete;
@@ -97,12 +100,19 @@ class UnitRef {
   void SetOwned(std::unique_ptr<HTableUnit> unit) {
     Reset();
     unit_ = unit.release();
+    view_ = unit_->view();
+  }
+  void SetMapped(const UnitView& view) {
+    Reset();
+    view_ = view;
+    mapped_ = true;
   }
   void SetCached(rocksdb::Cache* cache, UnitCache::TypedHandle* handle) {
     Reset();
     cache_ = cache;
     handle_ = handle;
     unit_ = static_cast<HTableUnit*>(cache->Value(handle));
+    view_ = unit_->view();
   }
   void Reset() {
     if (handle_ != nullptr) {
@@ -112,6 +122,7 @@ class UnitRef {
     }
     unit_ = nullptr;
     handle_ = nullptr;
+    mapped_ = false;
   }
   // Hands the hold on the unit over to `cleanable`.
   void MoveTo(rocksdb::Cleanable* cleanable) {
@@ -128,10 +139,13 @@ class UnitRef {
     handle_ = nullptr;
   }
 
-  explicit operator bool() const { return unit_ != nullptr; }
-  const UnitView& view() const { return unit_->view(); }
+  explicit operator bool() const { return unit_ != nullptr || mapped_; }
+  bool is_mapped() const { return mapped_; }
+  const UnitView& view() const { return view_; }
 
  private:
+  UnitView view_;
+  bool mapped_ = false;
   HTableUnit* unit_ = nullptr;
   rocksdb::Cache* cache_ = nullptr;
   UnitCache::TypedHandle* handle_ = nullptr;
