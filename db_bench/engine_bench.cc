@@ -45,6 +45,10 @@ DEFINE_uint64(deletes_percent, 0, "Share of the puts that are deletes of the cho
 DEFINE_uint64(gets, 500000, "Gets of present keys in each of two passes over the same sequence; 0: none");
 DEFINE_uint64(missing_gets, 200000, "Gets of absent keys, after them");
 DEFINE_int32(threads, 0, "After them, this many threads do --gets and --missing_gets each; 0: none");
+DEFINE_uint64(
+    seeks, 0,
+    "After them, seeks with a new iterator for each: to present keys, to absent ones, and to present ones with "
+    "10 and 50 steps. None where keys are in hash order");
 DEFINE_bool(scan, false, "After them, iterate over everything once");
 DEFINE_uint64(mixed_gets, 0,
               "After them, gets of present keys while another thread overwrites; latencies are measured");
@@ -144,6 +148,7 @@ struct ReadResults {
   LookupResult missing;
   LookupResult threads_present;
   LookupResult threads_missing;
+  LookupResult seek, seek_absent, seek_10, seek_50;
   LookupResult scan;
   MixedResult mixed;
   std::vector<MemoryResult> memory;
@@ -391,6 +396,15 @@ Status Workload::Read(const Engine& engine, DB* db, ReadResults* results) {
   if (s.ok() && FLAGS_threads > 0 && FLAGS_missing_gets > 0) {
     s = lookups.InThreads(FLAGS_threads, FLAGS_missing_gets, false, &results->threads_missing);
   }
+  if (FLAGS_seeks > 0 && engine.key_order == KeyOrder::kBytes) {
+    const auto seek = [&](const char* what, Lookups::SeekTo to, int steps, LookupResult* result) {
+      if (s.ok()) s = lookups.Seeks(name + what, FLAGS_seeks, to, steps, result);
+    };
+    seek(": seeks", Lookups::SeekTo::kPresent, 0, &results->seek);
+    seek(": seeks of absent keys", Lookups::SeekTo::kAbsent, 0, &results->seek_absent);
+    seek(": seeks and 10 steps", Lookups::SeekTo::kPresent, 10, &results->seek_10);
+    seek(": seeks and 50 steps", Lookups::SeekTo::kPresent, 50, &results->seek_50);
+  }
   if (s.ok() && FLAGS_scan) s = lookups.Scan(&results->scan);
   if (s.ok() && FLAGS_mixed_gets > 0) s = ReadWhileWriting(name + ": gets during overwrites", db, &results->mixed);
   return s;
@@ -425,6 +439,7 @@ double WrittenPerByteOfUpdates(const LoadResult& load) {
 void AddReadFields(const LookupResult& r, JsonWriter* json) {
   json->Add("gets", r.gets)
       .Add("per_second", PerSecond(r.gets, r.seconds))
+      .Add("cpu_micros", r.gets == 0 ? 0 : 1e6 * r.cpu_seconds / static_cast<double>(r.gets))
       .Add("blocks_read_per_get", PerByte(r.counters.blocks_read, r.gets))
       .Add("filter_blocks_read_per_get", PerByte(r.counters.filter_blocks_read, r.gets))
       .Add("index_blocks_read_per_get", PerByte(r.counters.index_blocks_read, r.gets))
@@ -540,6 +555,10 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   AddReads("missing", reads.missing, &json);
   AddReads("threads_present", reads.threads_present, &json);
   AddReads("threads_missing", reads.threads_missing, &json);
+  AddReads("seek", reads.seek, &json);
+  AddReads("seek_absent", reads.seek_absent, &json);
+  AddReads("seek_10", reads.seek_10, &json);
+  AddReads("seek_50", reads.seek_50, &json);
   AddReads("scan", reads.scan, &json);
   AddMixed(reads.mixed, &json);
   AddMemory(reads.memory, &json);
@@ -553,8 +572,9 @@ std::string Percentiles(const std::vector<uint32_t>& nanos) {
 }
 
 std::string ReadLine(const LookupResult& r) {
-  return ShortCount(PerSecond(r.gets, r.seconds)) + "/s, " + Fixed(PerByte(r.counters.blocks_read, r.gets), 3) +
-         " blocks read";
+  return ShortCount(PerSecond(r.gets, r.seconds)) + "/s, " +
+         Fixed(1e6 * r.cpu_seconds / static_cast<double>(r.gets), 2) + " us of CPU, " +
+         Fixed(PerByte(r.counters.blocks_read, r.gets), 3) + " blocks read";
 }
 
 void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResults& reads) {
@@ -591,6 +611,10 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
   add("Get, absent keys", reads.missing);
   add("Get by threads", reads.threads_present);
   add("Get by threads, absent keys", reads.threads_missing);
+  add("Seek", reads.seek);
+  add("Seek, absent keys", reads.seek_absent);
+  add("Seek and 10 steps", reads.seek_10);
+  add("Seek and 50 steps", reads.seek_50);
   add("scan, entries", reads.scan);
   add("Get during overwrites", reads.mixed.reads);
   if (reads.mixed.reads.gets > 0) rows.push_back({"  p50, p99, p99.9 us", Percentiles(reads.mixed.nanos)});

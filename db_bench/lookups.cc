@@ -25,8 +25,11 @@ constexpr uint64_t kThreadStreams = 100;
 // Times and counts what happens in the scope, in this thread.
 class Measurement {
  public:
-  explicit Measurement(LookupResult* result) : result_(result), start_(Clock::now()) { ResetLookupCounters(); }
+  explicit Measurement(LookupResult* result) : result_(result), start_(Clock::now()), cpu_start_(ReadCpu().thread) {
+    ResetLookupCounters();
+  }
   ~Measurement() {
+    result_->cpu_seconds = ReadCpu().thread - cpu_start_;
     result_->seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     result_->counters = ReadLookupCounters();
   }
@@ -36,6 +39,7 @@ class Measurement {
  private:
   LookupResult* const result_;
   const Clock::time_point start_;
+  const double cpu_start_;
 };
 
 }  // namespace
@@ -115,6 +119,7 @@ Status Lookups::InThreads(int threads, uint64_t gets, bool present, LookupResult
     if (!statuses[i].ok()) return statuses[i];
     result->gets += results[i].gets;
     result->seconds = std::max(result->seconds, results[i].seconds);
+    result->cpu_seconds += results[i].cpu_seconds;
     result->counters += results[i].counters;
   }
   return Status::OK();
@@ -145,6 +150,27 @@ Status Lookups::InBatches(const std::string& step, uint64_t gets, size_t batch, 
     }
     result->gets += batch;
     bar.Step(result->gets);
+  }
+  return Status::OK();
+}
+
+Status Lookups::Seeks(const std::string& step, uint64_t seeks, SeekTo to, int steps, LookupResult* result) const {
+  std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(kPresentStream);
+  Progress bar(step, "seeks", seeks, 0, stderr, kBarOnly);
+  const Measurement measurement(result);
+  while (result->gets < seeks) {
+    const uint64_t number = chooser->Next();
+    if (sizes_[number] == 0) continue;
+    char key[kKeyBytes + 1] = {};  // a zero behind a key makes the key right behind it
+    EncodeKey(number, key);
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(ReadOptions()));
+    it->Seek(Slice(key, to == SeekTo::kPresent ? kKeyBytes : sizeof(key)));
+    if (to == SeekTo::kPresent && (!it->Valid() || it->key() != Slice(key, kKeyBytes))) {
+      return it->status().ok() ? Status::Corruption("a seek has not found a key that was put") : it->status();
+    }
+    for (int i = 0; i < steps && it->Valid(); ++i) it->Next();
+    if (!it->status().ok()) return it->status();
+    bar.Step(++result->gets);
   }
   return Status::OK();
 }

@@ -31,8 +31,9 @@ struct KeySpace {
 using SizeTable = std::vector<uint16_t>;
 
 struct LookupResult {
-  uint64_t gets = 0;  // or entries of a scan
+  uint64_t gets = 0;  // or seeks, or entries of a scan
   double seconds = 0;
+  double cpu_seconds = 0;   // of all threads
   LookupCounters counters;  // of all threads
 };
 
@@ -53,6 +54,10 @@ class Lookups {
   rocksdb::Status InThreads(int threads, uint64_t gets, bool present, LookupResult* result) const;
   // The sequence of Present, by MultiGet.
   rocksdb::Status InBatches(const std::string& step, uint64_t gets, size_t batch, LookupResult* result) const;
+  // A new iterator for each, to a key that was put or to one right behind it that was not, and so many steps from there.
+  // REQUIRES: the order of keys is that of their bytes.
+  enum class SeekTo { kPresent, kAbsent };
+  rocksdb::Status Seeks(const std::string& step, uint64_t seeks, SeekTo to, int steps, LookupResult* result) const;
   // All entries, forward.
   rocksdb::Status Scan(LookupResult* result) const;
 

@@ -163,6 +163,18 @@ CACHED_METRICS = [
 ]
 
 
+LOOKUPS = [
+    ("second_pass", "Get"), ("missing", "Get of an absent key"), ("seek", "Seek"), ("seek_absent", "Seek of an absent key"),
+    ("seek_10", "Seek and 10 steps"), ("seek_50", "Seek and 50 steps"), ("scan", "scan, an entry"),
+]
+READ_METRICS = [
+    Metric(f"{name}.{key}", f"{label}, {words}", digits)
+    for name, label in LOOKUPS
+    for key, words, digits in [("blocks_read_per_get", "blocks read", 3), ("blocks_cached_per_get", "blocks cached", 3),
+                               ("cpu_micros", "us of CPU", 2)]
+]
+
+
 class EngineBench:
     """A workload of build/bin/engine_bench, which writes its results as JSON."""
 
@@ -418,6 +430,20 @@ WORKLOADS = {
         more_metrics=CACHED_METRICS,
         engines=["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie_sst", "trie"],
     ),
+    **{
+        f"reads_{millions}m{name}": EngineBench(
+            f"{millions} M puts, settle, then reads of all kinds with all files in the page cache{words}",
+            f"--puts={millions * 1000000}", "--write_buffer_size=8388608", f"--cache_size={cache}", f"--gets={gets}",
+            f"--missing_gets={gets}", f"--seeks={gets // 2}", "--scan", *flags,
+            more_metrics=READ_METRICS, engines=["leveled", "leveled_ordered", "ordered", "ordered_trie", "trie"],
+        )
+        for millions, gets in [(2, 100000), (5, 300000), (20, 300000)]
+        for name, words, cache, flags in [
+            ("", ", block cache of 128 MiB", 128 << 20, ()),
+            ("_mapped", ", mapped", 128 << 20, ("--db_options=allow_mmap_reads=true",)),
+            ("_cached", ", and in the block cache", 8 << 30, ("--hyper_clock_cache",)),
+        ]
+    },
     "memory_5m": EngineBench(
         "5 M items stored once, then read with direct I/O and little memory",
         "--puts=5000000", "--keys=5000000", "--fill", "--write_buffer_size=4194304", "--cache_size=4294967296", "--gets=0",
