@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "table/trie_rules.h"
+#include "util/bits.h"
 
 namespace cairn {
 
@@ -62,6 +64,28 @@ void DropShared(std::vector<Sample>* samples) {
   samples->erase(kept, samples->end());
 }
 
+// By position, newest first. Positions are hashes: their upper bits share them out evenly, and a few remain to be
+// compared. (A quarter of a million take a third of std::sort's time.)
+void Sort(std::vector<Sample>* samples) {
+  constexpr size_t kTogether = 4;
+  const unsigned bits = std::max(1U, BitWidth(samples->size() / kTogether));
+  const auto bucket_of = [bits](const Sample& sample) { return static_cast<size_t>(sample.position >> (64 - bits)); };
+  std::vector<size_t> ends((size_t{1} << bits) + 1);  // of the bucket before, until it is filled
+  for (const Sample& sample : *samples) ++ends[bucket_of(sample) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Sample> sorted(samples->size());
+  for (const Sample& sample : *samples) sorted[ends[bucket_of(sample)]++] = sample;
+  auto begin = sorted.begin();
+  for (size_t bucket = 0; bucket + 1 < ends.size(); ++bucket) {
+    const auto end = sorted.begin() + static_cast<ptrdiff_t>(ends[bucket]);
+    std::sort(begin, end, [](const Sample& a, const Sample& b) {
+      return a.position != b.position ? a.position < b.position : a.file < b.file;
+    });
+    begin = end;
+  }
+  samples->swap(sorted);
+}
+
 // Samples below the lowest threshold of all files, each file's keys newest first within a key.
 std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_samples) {
   uint64_t threshold = KeySketch::kMaxThreshold;
@@ -83,9 +107,7 @@ std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_sampl
       samples.push_back({KeySketch::PositionOf(sample), i, KeySketch::EntryOf(sample)});
     }
   }
-  std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
-    return a.position != b.position ? a.position < b.position : a.file < b.file;
-  });
+  Sort(&samples);
   DropShared(&samples);
   return samples;
 }
