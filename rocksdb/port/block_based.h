@@ -2,10 +2,14 @@
 
 #pragma once
 
+#include <string>
+#include <type_traits>
+
 #include "rocksdb/port/rocksdb_version.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/block_based/data_block_footer.h"
 #include "table/block_based/data_block_hash_index.h"
+#include "table/block_based/reader_common.h"
 #include "table/block_fetcher.h"
 #include "table/persistent_cache_options.h"
 
@@ -29,6 +33,20 @@ inline rocksdb::Status ReadStoredBlock(const rocksdb::BlockBasedTable::Rep& rep,
                                 rocksdb::PersistentCacheOptions::kEmpty);
 #endif
   return fetcher.ReadBlockContents();
+}
+
+// Whether the bytes of a data block, with its trailer behind, have the checksum that the file says. Some releases want to
+// know the kind of block.
+template <class Verify = decltype(&rocksdb::VerifyBlockChecksum)>
+rocksdb::Status VerifyDataBlock(const rocksdb::BlockBasedTable::Rep& rep, const char* block, size_t size,
+                                uint64_t offset, Verify verify = &rocksdb::VerifyBlockChecksum) {
+  const std::string& file = rep.file->file_name();
+  if constexpr (std::is_invocable_v<Verify, const rocksdb::Footer&, const char*, size_t, const std::string&,
+                                    uint64_t>) {
+    return verify(rep.footer, block, size, file, offset);
+  } else {
+    return verify(rep.footer, block, size, file, offset, rocksdb::BlockType::kData);
+  }
 }
 
 // Whether a block's entries lie one behind the other, keys beside their values, and values are the program's: so it

@@ -8,7 +8,6 @@
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/block_based.h"
 #include "table/block_based/block_cache.h"
-#include "table/block_based/reader_common.h"
 #include "test_util/sync_point.h"
 #include "trace_replay/block_cache_tracer.h"
 #include "util/coding.h"
@@ -115,8 +114,7 @@ const char* BlockSource::Mapped(const rocksdb::BlockHandle& handle, const rocksd
   if (read_options.fill_cache && mapped_->IsVerified(handle.offset())) return block;
   if (BlockBasedTable::GetBlockCompressionType(block, handle.size()) != rocksdb::kNoCompression) return nullptr;
   if (!read_options.verify_checksums) return block;
-  const Status s =
-      rocksdb::VerifyBlockChecksum(rep().footer, block, handle.size(), rep().file->file_name(), handle.offset());
+  const Status s = port::VerifyDataBlock(rep(), block, handle.size(), handle.offset());
   RecordTick(rep().ioptions.stats, rocksdb::BLOCK_CHECKSUM_COMPUTE_COUNT);
   // RocksDB's reader finds the damage, too, and says and counts so.
   if (!s.ok()) return nullptr;

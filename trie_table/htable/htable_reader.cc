@@ -268,6 +268,7 @@ void HTableReader::FindBatch(const rocksdb::ReadOptions& read_options, const roc
                              const FilterHashes& hashes, uint64_t places) const {
   if (file_->index().empty()) return;
   std::vector<PendingRead> reads;
+  rocksdb::GetContext* of_mapped = nullptr;
   for (auto key = range.begin(); key != range.end(); ++key) {
     if ((places >> key.index() & 1) == 0) continue;
     Lookup lookup = StartLookup(key->ikey, hashes[key.index()], key->get_context);
@@ -277,6 +278,7 @@ void HTableReader::FindBatch(const rocksdb::ReadOptions& read_options, const roc
     if (!key->s->ok() || !home) continue;
     UnitRef unit;
     if (file_->is_mapped()) {
+      of_mapped = lookup.get_context;
       *key->s = SearchAt(read_options, HomeOf(lookup), &lookup);
     } else if (file_->FindCached(HomeOf(lookup), lookup.get_context, &unit)) {
       *key->s = SearchUnit(std::move(unit), &lookup);
@@ -287,8 +289,9 @@ void HTableReader::FindBatch(const rocksdb::ReadOptions& read_options, const roc
       reads.push_back({lookup, key->s});
     }
   }
-  if (reads.empty()) return;
   // As RocksDB counts tables that a batch reads blocks of: with one of its keys.
+  if (of_mapped != nullptr) ++of_mapped->get_context_stats_.num_sst_read;
+  if (reads.empty()) return;
   ++reads.front().lookup.get_context->get_context_stats_.num_sst_read;
   SearchReadAhead(read_options, &reads);
   if (reads.empty()) return;
