@@ -235,8 +235,16 @@ void OrderedIterator::Seek(const Slice& target) {
     target_.Assign(target);
     return Read(target);
   }
+  const bool shown = state_ != State::kAbsent && WasShown(user_key);
+  if (!shown && IsAbsent(target, Scratch())) {
+    state_ = State::kAbsent;
+    if (Defer(*Scratch())) {
+      target_.Assign(target);
+      return;
+    }
+  }
   const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
-  if (WasShown(user_key)) {
+  if (shown) {
     ++stats_.direct;
     read_ = ReadFor::kDirect;
   } else if (filter) {
@@ -247,7 +255,7 @@ void OrderedIterator::Seek(const Slice& target) {
       state_ = State::kPastEnd;
       return;
     }
-    if (answer == OrderAnswer::kBound || IsAbsent(target, bound)) {
+    if (answer == OrderAnswer::kBound) {
       state_ = State::kPlaceholder;
       if (Defer(*bound)) {
         target_.Assign(target);
@@ -303,7 +311,27 @@ void OrderedIterator::SeekToLast() {
   Inner()->SeekToLast();
 }
 
+// Off a placeholder that RocksDB's filter has made, to one of the order filter, or to the end. False: the table must be
+// read.
+bool OrderedIterator::FindBound() {
+  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
+  if (!filter) return false;
+  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+  std::string* const bound = Scratch();
+  switch (filter->Find(user_key.data(), user_key.size(), bound)) {
+    case OrderAnswer::kNone:
+      state_ = State::kPastEnd;
+      return true;
+    case OrderAnswer::kBound:
+      state_ = State::kPlaceholder;
+      return Defer(*bound);
+    default:
+      return false;
+  }
+}
+
 void OrderedIterator::Resolve() {
+  if (state_ == State::kAbsent && FindBound()) return;
   ++stats_.resolved;
   read_ = ReadFor::kResolved;
   if (state_ == State::kFirst) {
@@ -322,6 +350,7 @@ bool OrderedIterator::Valid() const {
     case State::kTable:
       return inner_ != nullptr && inner_->Valid();
     case State::kCursor:
+    case State::kAbsent:
     case State::kPlaceholder:
     case State::kFirst:
       return true;

@@ -84,6 +84,7 @@ class OrderedIterator final : public port::TableIterator {
     kTable,        // where the table's own iterator is; invalid if there is none yet
     kCursor,       // where the cursor is, at an entry
     kPlaceholder,  // at placeholder_, which stands for what Seek(target_) would find
+    kAbsent,       // the same, right behind a target that is not in the table; the order filter was not asked
     kFirst,        // the same for SeekToFirst()
     kPastEnd,      // invalid: no key at or above the target
     kPastBound,    // invalid: the next key is at or above iterate_upper_bound
@@ -102,6 +103,7 @@ class OrderedIterator final : public port::TableIterator {
   bool StaysAtEntry() const;
   bool Defer(const std::string& bound);
   void Begin();
+  bool FindBound();
   void Resolve();
   void Used() const { read_ = ReadFor::kUsed; }
   void Publish();
