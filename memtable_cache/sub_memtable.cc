@@ -174,7 +174,7 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
   }
 
  private:
-  static constexpr size_t kAhead = 8;  // entries whose cache lines are fetched in advance
+  static constexpr ptrdiff_t kAhead = 8;  // entries whose cache lines are fetched in advance
 
   // Nothing is read from a memtable that has changed.
   rocksdb::Status Damaged(bool allow_data_in_errors) {
@@ -217,6 +217,8 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
     positions_.resize(runs_->size());
     for (size_t i = 0; i < positions_.size(); ++i) {
       positions_[i] = static_cast<ptrdiff_t>(Run(i).LowerBound(table_->order(), internal_key));
+      // Most rows come from the largest run, which is the first.
+      for (ptrdiff_t ahead = 0; ahead < (i == 0 ? kAhead : 1); ++ahead) Prefetch(i, ahead);
     }
   }
 
@@ -234,12 +236,6 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
     return table_->order().CompareRest(EntryAt(a), EntryAt(b)) < 0;
   }
 
-  // The only run's position is the current one, while it is in the run.
-  void Settle() {
-    current_ = !positions_.empty() && InRun(0) ? 0 : positions_.size();
-    if (Valid()) Run(0).Prefetch(static_cast<size_t>(positions_[0]) + kAhead);
-  }
-
   void PickFirst() {
     Pick(true);
     while (newest_tag_ != UINT64_MAX && Valid() && KeyOf(key()).tag > newest_tag_) {
@@ -249,11 +245,15 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
   }
   void PickLast() { Pick(false); }
   void Pick(bool first) {
-    if (positions_.size() <= 1) return Settle();
     current_ = positions_.size();
     for (size_t i = 0; i < positions_.size(); ++i) {
       if (InRun(i) && (!Valid() || Before(i, current_) == first)) current_ = i;
     }
+    if (Valid()) Prefetch(current_, first ? kAhead : -kAhead);
+  }
+
+  [[gnu::always_inline]] void Prefetch(size_t i, ptrdiff_t ahead) const {
+    Run(i).Prefetch(static_cast<size_t>(positions_[i] + ahead));
   }
 
   const SubMemTable* const table_;
