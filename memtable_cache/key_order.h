@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -59,6 +60,17 @@ class KeyOrder {
   }
   bool can_deepen() const { return kind_ == Kind::kBytes || kind_ == Kind::kReverseBytes; }
 
+  // Bytes that two keys have in common at their beginning, as far as a depth may go; 0 unless can_deepen().
+  size_t CommonBytes(const rocksdb::Slice& a, const rocksdb::Slice& b) const {
+    if (!can_deepen()) return 0;
+    return std::min(kDeepest, a.difference_offset(b));
+  }
+  // Of a key and all keys that begin with the same `depth` bytes as `b`; 0: it does, too.
+  int CompareBeginnings(const rocksdb::Slice& a, const rocksdb::Slice& b, size_t depth) const {
+    const int order = rocksdb::Slice(a.data(), std::min(a.size(), depth)).compare(rocksdb::Slice(b.data(), depth));
+    return kind_ == Kind::kReverseBytes ? -order : order;
+  }
+
   // Of two entries with the same prefix.
   int CompareRest(const char* a, const char* b) const {
     if (kind_ == Kind::kOther) return (*comparator_)(a, b);
@@ -88,6 +100,8 @@ class KeyOrder {
 
  private:
   enum class Kind { kBytes, kReverseBytes, kHash, kOther };
+
+  static constexpr size_t kDeepest = 256;
 
   static uint64_t BytesPrefix(const rocksdb::Slice& key, size_t depth) {
     if (key.size() >= depth + 8) {

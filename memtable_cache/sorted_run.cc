@@ -150,30 +150,53 @@ void SortEntries(const KeyOrder& order, SortItems* items) {
   sorter.Sort(0, items->size(), 0);
 }
 
-SortedRun::SortedRun(size_t size, Prefixes prefixes, std::unique_ptr<const char*[], SortItems::Free> entries)
+SortedRun::SortedRun(size_t size, Prefixes prefixes, size_t depth, Entries entries)
     : size_(size),
+      depth_(depth),
       shift_(prefixes == Prefixes::kDense ? 0 : kSparseShift),
       prefix_count_((size + (size_t{1} << shift_) - 1) >> shift_),
       entries_(std::move(entries)),
       prefixes_(new uint64_t[prefix_count_]) {}
 
-std::shared_ptr<const SortedRun> SortedRun::FromEntries(const KeyOrder& order, SortItems* items, Prefixes prefixes) {
+std::shared_ptr<SortedRun> SortedRun::NewDense(size_t size, size_t depth) {
+  Entries entries(static_cast<const char**>(malloc(std::max<size_t>(1, size) * sizeof(const char*))));
+  if (entries == nullptr) throw std::bad_alloc();
+  return std::shared_ptr<SortedRun>(new SortedRun(size, Prefixes::kDense, depth, std::move(entries)));
+}
+
+std::shared_ptr<const SortedRun> SortedRun::FromEntries(const KeyOrder& order, SortItems* items, Prefixes prefixes,
+                                                        const SortedRun* beside) {
   SortEntries(order, items);
   const size_t size = items->size();
-  std::shared_ptr<SortedRun> run(new SortedRun(size, prefixes, items->TakeEntries()));
+  Entries entries = items->TakeEntries();
+  size_t depth = 0;
+  if (size != 0) {
+    // What the first and the last have in common, all have.
+    const rocksdb::Slice first = KeyOf(entries[0]).user_key;
+    depth = order.CommonBytes(first, KeyOf(entries[size - 1]).user_key);
+    if (beside != nullptr) {
+      depth = std::min({depth, beside->depth_, order.CommonBytes(first, KeyOf(beside->entries_[0]).user_key)});
+    }
+  }
+  std::shared_ptr<SortedRun> run(new SortedRun(size, prefixes, depth, std::move(entries)));
   // Sorting may have replaced the prefixes by deeper ones.
   for (size_t i = 0; i < run->prefix_count_; ++i) {
-    run->prefixes_[i] = order.Prefix(KeyOf(run->entries_[i << run->shift_]).user_key);
+    run->prefixes_[i] = order.Prefix(KeyOf(run->entries_[i << run->shift_]).user_key, depth);
   }
   return run;
 }
 
+std::shared_ptr<const SortedRun> SortedRun::WithDepth(const KeyOrder& order, const SortedRun& run, size_t depth) {
+  std::shared_ptr<SortedRun> made = NewDense(run.size_, depth);
+  for (size_t i = 0; i < run.size_; ++i) {
+    made->entries_[i] = run.entries_[i];
+    made->prefixes_[i] = order.Prefix(KeyOf(run.entries_[i]).user_key, depth);
+  }
+  return made;
+}
+
 std::shared_ptr<const SortedRun> SortedRun::Merge(const KeyOrder& order, const SortedRun& a, const SortedRun& b) {
-  const size_t size = a.size_ + b.size_;
-  std::unique_ptr<const char*[], SortItems::Free> entries(
-      static_cast<const char**>(malloc(size * sizeof(const char*))));
-  if (entries == nullptr) throw std::bad_alloc();
-  std::shared_ptr<SortedRun> run(new SortedRun(size, Prefixes::kDense, std::move(entries)));
+  std::shared_ptr<SortedRun> run = NewDense(a.size_ + b.size_, a.depth_);
   size_t i = 0;
   size_t j = 0;
   for (size_t k = 0; k < run->size_; ++k) {
@@ -193,17 +216,21 @@ std::shared_ptr<const SortedRun> SortedRun::Merge(const KeyOrder& order, const S
 
 size_t SortedRun::LowerBound(const KeyOrder& order, const rocksdb::Slice& internal_key) const {
   const EntryKey key = SplitInternalKey(internal_key);
-  const uint64_t prefix = order.Prefix(key.user_key);
+  if (depth_ != 0) {
+    const int side = order.CompareBeginnings(key.user_key, KeyOf(entries_[0]).user_key, depth_);
+    if (side != 0) return side < 0 ? 0 : size_;
+  }
+  const uint64_t prefix = order.Prefix(key.user_key, depth_);
   const uint64_t* const begin = prefixes_.get();
   const uint64_t* const end = begin + prefix_count_;
   const uint64_t* const first = std::lower_bound(begin, end, prefix);
-  const uint64_t* const last = std::upper_bound(first, end, prefix);
+  const uint64_t* const last = first != end && *first == prefix ? std::upper_bound(first, end, prefix) : first;
   size_t low = first == begin ? 0 : static_cast<size_t>(first - begin - 1) << shift_;
   size_t high = std::min(size_, static_cast<size_t>(last - begin) << shift_);
   while (low < high) {
     const size_t middle = (low + high) / 2;
     const char* entry = entries_[middle];
-    const uint64_t here = shift_ == 0 ? prefixes_[middle] : order.Prefix(KeyOf(entry).user_key);
+    const uint64_t here = shift_ == 0 ? prefixes_[middle] : order.Prefix(KeyOf(entry).user_key, depth_);
     const bool before = here != prefix ? here < prefix : order.CompareRest(entry, key, internal_key) < 0;
     if (before) {
       low = middle + 1;

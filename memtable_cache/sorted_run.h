@@ -48,16 +48,23 @@ class SortItems {
 // Sorts by key, newest first; the prefixes are KeyOrder::Prefix of the keys, and are overwritten.
 void SortEntries(const KeyOrder& order, SortItems* items);
 
+// Invariant: the keys of a run agree in their first `depth` bytes, behind which its prefixes begin. So prefixes tell
+// apart keys that begin with a long name.
 class SortedRun {
  public:
   // A dense run keeps every prefix, for merging; a sparse one every 16th, for seeking only.
   enum class Prefixes { kDense, kSparse };
 
-  static std::shared_ptr<const SortedRun> FromEntries(const KeyOrder& order, SortItems* items, Prefixes prefixes);
-  // Of two dense runs, a dense one.
+  // `beside`, unless it is null, is another run: keys of both agree to the new run's depth.
+  static std::shared_ptr<const SortedRun> FromEntries(const KeyOrder& order, SortItems* items, Prefixes prefixes,
+                                                      const SortedRun* beside);
+  // A dense run's entries, with the prefixes of a smaller depth.
+  static std::shared_ptr<const SortedRun> WithDepth(const KeyOrder& order, const SortedRun& run, size_t depth);
+  // Of two dense runs of the same depth, a dense one.
   static std::shared_ptr<const SortedRun> Merge(const KeyOrder& order, const SortedRun& a, const SortedRun& b);
 
   size_t size() const { return size_; }
+  size_t depth() const { return depth_; }
   const char* entry(size_t i) const { return entries_[i]; }
   // Of a dense run.
   uint64_t prefix(size_t i) const { return prefixes_[i]; }
@@ -77,14 +84,18 @@ class SortedRun {
   size_t MemoryBytes() const { return size_ * sizeof(const char*) + prefix_count_ * sizeof(uint64_t); }
 
  private:
-  SortedRun(size_t size, Prefixes prefixes, std::unique_ptr<const char*[], SortItems::Free> entries);
+  using Entries = std::unique_ptr<const char*[], SortItems::Free>;
+
+  SortedRun(size_t size, Prefixes prefixes, size_t depth, Entries entries);
+  static std::shared_ptr<SortedRun> NewDense(size_t size, size_t depth);
 
   static constexpr int kSparseShift = 4;
 
   const size_t size_;
+  const size_t depth_;
   const int shift_;
   const size_t prefix_count_;
-  std::unique_ptr<const char*[], SortItems::Free> entries_;
+  Entries entries_;
   std::unique_ptr<uint64_t[]> prefixes_;
 };
 

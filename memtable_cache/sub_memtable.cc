@@ -940,7 +940,10 @@ bool SubMemTable::SortSome() const {
       },
       [] {});
   newest_tag_ = newest_tag;
-  if (items.size() != 0) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
+  if (items.size() != 0) {
+    AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense,
+                                  runs_->empty() ? nullptr : runs_->front().get()));
+  }
   return added == room;
 }
 
@@ -955,12 +958,17 @@ std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
       items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
     }
   }
-  return SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kSparse);
+  return SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kSparse, nullptr);
 }
 
-// Runs shrink by kRunRatio or more from the first to the last.
+// Runs shrink by kRunRatio or more from the first to the last, and have one depth.
 void SubMemTable::AddRun(std::shared_ptr<const SortedRun> run) const {
   auto runs = std::make_shared<RunSet>(*runs_);
+  for (auto& each : *runs) {
+    if (each->depth() == run->depth()) continue;
+    const PassingCharge both(arena_charge_.manager(), each->size() * SortedRun::kDenseBytes);
+    each = SortedRun::WithDepth(order_, *each, run->depth());
+  }
   while (!runs->empty() && runs->back()->size() < kRunRatio * run->size()) {
     const PassingCharge both(arena_charge_.manager(), (runs->back()->size() + run->size()) * SortedRun::kDenseBytes);
     run = SortedRun::Merge(order_, *runs->back(), *run);

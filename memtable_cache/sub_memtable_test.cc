@@ -264,6 +264,40 @@ TEST_P(SubMemTableModelTest, AgreesWithAnOrderedMap) {
   EXPECT_EQ(sample.size(), 100u);
 }
 
+// Iterators after every few writes. Keys begin alike, as those of most programs do, and less so as more of them come.
+TEST_P(SubMemTableModelTest, ScansBetweenWrites) {
+  std::mt19937_64 random(Seed() + static_cast<uint64_t>(std::get<0>(GetParam())));
+  for (size_t least = 0; least <= 30; least += 10) {
+    Table table(kComparators[std::get<0>(GetParam())], FactoryOf(std::get<1>(GetParam())));
+    Model model(Before{&table.internal()});
+    for (size_t common = 30; common + 10 > least; common -= 10) {
+      const auto random_key = [&] {
+        std::string key(common, 'x');
+        if (random() % 4 == 0) key.resize(random() % 64, 'y');
+        return key + (common == 30 ? "z" : "") + std::to_string(random() % 50);
+      };
+      for (int i = 0; i < 150; ++i) {
+        const std::string key = random_key();
+        const uint64_t sequence = model.size() + 1;
+        table.Add(key, sequence, key);
+        std::string internal_key = key;
+        rocksdb::PutFixed64(&internal_key, rocksdb::PackSequenceAndType(sequence, rocksdb::kTypeValue));
+        model[internal_key] = key;
+        if (random() % (i < 50 ? 1 : 20) != 0) continue;
+        CheckScans(table, model, InternalKey(random() % 8 == 0 ? RandomKey(&random) : random_key(), random() % 400));
+        if (HasFatalFailure()) return;
+      }
+      if (common == 0) break;
+    }
+    table.rep()->MarkReadOnly();
+    for (int i = 0; i < 20; ++i) {
+      const std::string key = RandomKey(&random);
+      CheckScans(table, model, InternalKey(std::string(random() % 35, 'x') + key.substr(0, random() % 10), i * 20));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableModelTest,
                          ::testing::Combine(::testing::Values(0, 1, 2, 3),
                                             ::testing::Values("segment_size=64K",
@@ -351,6 +385,22 @@ TEST(SubMemTableTest, BatchedLookupsFindWhatLookupsDo) {
     }
     db->ReleaseSnapshot(snapshot);
   }
+}
+
+TEST(SubMemTableTest, SortsByTheBytesBehindACommonBeginning) {
+  Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
+  const auto depth_with = [&](const std::string& key, uint64_t sequence) {
+    table.Add(key, sequence, "");
+    const std::shared_ptr<const RunSet> runs = static_cast<SubMemTable*>(table.rep())->SortedRuns();
+    for (const auto& run : *runs) EXPECT_EQ(run->depth(), runs->front()->depth());
+    return runs->back()->depth();
+  };
+  for (uint64_t i = 0; i < 100; ++i) table.Add("a long name " + std::to_string(i), i + 1, "");
+  EXPECT_EQ(depth_with("a long name 100", 101), 12U);
+  EXPECT_EQ(depth_with("a long name", 102), 11U);
+  EXPECT_EQ(depth_with("a long time", 103), 7U);
+  EXPECT_EQ(depth_with("a long name 200", 104), 7U);
+  EXPECT_EQ(depth_with("", 105), 0U);
 }
 
 TEST(SubMemTableTest, SortsAsTheComparatorSays) {
