@@ -402,7 +402,7 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   } else if (together->batches.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     gate_.Publish(together->first, together->last);
   } else {
-    gate_.AwaitPublished(last);
+    gate_.AwaitPublished(together->last);
   }
   if (waited) thread.Count(&lane->waits, 1);
   // Whoever opens it again sees whether the database goes on.

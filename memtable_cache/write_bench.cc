@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -107,12 +108,14 @@ void Measure(const std::string& mode, uint64_t writers, uint64_t entries, uint64
     bench.Write(batches, entries, &value, &batch);
   }
   rusage before, after;
-  getrusage(RUSAGE_SELF, &before);
-  const auto begin = Clock::now();
+  // Thousands of threads would else have written their share by the time that the last is made.
+  std::promise<void> all_are_made;
+  const std::shared_future<void> made = all_are_made.get_future().share();
   for (uint64_t t = 0; t < writers; ++t) {
     threads.emplace_back([&, t] {
       std::string value(100, 'v');
       rocksdb::WriteBatch batch;
+      made.wait();
       auto last = Clock::now();
       for (uint64_t i = t; i < batches; i += writers) {
         bench.Write(i, entries, &value, &batch);
@@ -122,6 +125,9 @@ void Measure(const std::string& mode, uint64_t writers, uint64_t entries, uint64
       }
     });
   }
+  getrusage(RUSAGE_SELF, &before);
+  const auto begin = Clock::now();
+  all_are_made.set_value();
   for (auto& thread : threads) thread.join();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   getrusage(RUSAGE_SELF, &after);

@@ -1,5 +1,11 @@
 #include "memtable_cache/write_gate.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+
 #include "port/port.h"
 
 namespace cairn {
@@ -16,71 +22,94 @@ constexpr auto kForever = std::chrono::steady_clock::time_point::max();
 bool WriteGate::Publish(uint64_t first, uint64_t last) {
   if (Newest() + 1 == first) {
     newest_.load(std::memory_order_relaxed)->store(last);  // by (3)
-    Advance();
-    WakeSleepers();
+    Wake(first - 1, Advance(last));
     return false;
   }
   // A slot may hold a number that is not published yet until then.
-  if (first - Newest() > kSlots) Await([&] { return first - Newest() <= kSlots; }, kForever);
-  SlotOf(first).store(last, std::memory_order_release);
-  Await([&] { return Newest() >= last; }, kForever);
+  if (first - Newest() > kSlots) AwaitPublished(first - kSlots);
+  SlotOf(first).store(last);
+  AwaitPublished(last);
   return true;
 }
 
 void WriteGate::AwaitPublished(uint64_t last) {
-  Await([&] { return Newest() >= last; }, kForever);
+  for (int i = 0; i < kSpinsBeforeSleep; ++i) {
+    if (Newest() >= last) return;
+    Help();
+    rocksdb::port::AsmVolatilePause();
+  }
+  sleeps_.fetch_add(1, std::memory_order_relaxed);
+  Sleepers& sleepers = sleepers_of_[last % kSlots];
+  // It counts itself before it looks for the last time; who moves the newest number looks at the counts afterwards, and
+  // changes what it is going to sleep on.
+  sleepers_.fetch_add(1);
+  sleepers.count.fetch_add(1);
+  for (;;) {
+    const uint32_t wakings = sleepers.wakings.load();
+    Help();
+    if (Newest() >= last) break;
+    syscall(SYS_futex, &sleepers.wakings, FUTEX_WAIT_BITSET_PRIVATE, wakings, nullptr, nullptr, BitOf(last));
+  }
+  sleepers.count.fetch_sub(1, std::memory_order_relaxed);
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Whoever moves it looks for the next batch. One who misses a batch that was done meanwhile is followed by that batch's
 // writer, who looks before it sleeps.
-bool WriteGate::Advance() {
+uint64_t WriteGate::Advance(uint64_t from) {
   std::atomic<uint64_t>* const newest = newest_.load(std::memory_order_relaxed);
-  if (newest == nullptr) return false;
-  uint64_t from = newest->load();
-  bool moved = false;
   for (;;) {
-    const uint64_t to = SlotOf(from + 1).load(std::memory_order_acquire);
-    if (to <= from) return moved;  // an older batch's
-    if (newest->compare_exchange_strong(from, to)) {
-      from = to;
-      moved = true;
-    }
+    const uint64_t to = SlotOf(from + 1).load();
+    if (to <= from) return from;  // an older batch's
+    if (newest->compare_exchange_strong(from, to)) from = to;
   }
 }
 
-// A sleeper counts itself before it looks for the last time; a waker looks here after what it changed.
-void WriteGate::WakeSleepers() {
-  if (sleepers_.load() == 0) return;
+void WriteGate::Help() {
+  const uint64_t from = Newest();
+  const uint64_t to = Advance(from);
+  if (to != from) Wake(from, to);
+}
+
+void WriteGate::WakeSleepers(uint64_t from, uint64_t to) {
+  for (uint64_t number = from + 1; number <= to; ++number) {
+    Sleepers& sleepers = sleepers_of_[number % kSlots];
+    if (sleepers.count.load() == 0) continue;
+    sleepers.wakings.fetch_add(1);
+    syscall(SYS_futex, &sleepers.wakings, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, BitOf(number));
+  }
+}
+
+// One who waits counts itself before it looks for the last time; who tells looks here after what it changed.
+void WriteGate::TellOfState() {
+  if (state_waiters_.load() == 0) return;
   const MutexLock lock(&mutex_);
   changed_.NotifyAll();
 }
 
 template <class Done>
-bool WriteGate::Await(const Done& done, std::chrono::steady_clock::time_point until) {
+bool WriteGate::AwaitState(const Done& done, std::chrono::steady_clock::time_point until) {
   for (int i = 0; i < kSpinsBeforeSleep; ++i) {
     if (done()) return true;
-    if (Advance()) WakeSleepers();
     rocksdb::port::AsmVolatilePause();
   }
+  sleeps_.fetch_add(1, std::memory_order_relaxed);
   const MutexLock lock(&mutex_);
-  ++sleeps_;
-  sleepers_.fetch_add(1);
+  state_waiters_.fetch_add(1);
   bool in_time = true;
-  for (;;) {
-    if (Advance()) changed_.NotifyAll();
-    if (done() || !in_time) break;
+  while (!done() && in_time) {
     if (until == kForever) {
       changed_.Wait(&mutex_);
     } else {
       in_time = changed_.WaitUntil(&mutex_, until);
     }
   }
-  sleepers_.fetch_sub(1);
+  state_waiters_.fetch_sub(1);
   return in_time;
 }
 
 bool WriteGate::AwaitFree(std::chrono::microseconds patience) {
-  return Await([&] { return (word_.load() & kHolders) == 0; }, std::chrono::steady_clock::now() + patience);
+  return AwaitState([&] { return (word_.load() & kHolders) == 0; }, std::chrono::steady_clock::now() + patience);
 }
 
 void WriteGate::Close() {
@@ -90,7 +119,7 @@ void WriteGate::Close() {
     next = (word | kClosed) + kHolder;
   } while (!word_.compare_exchange_weak(word, next));
   if ((word & kClosed) != 0) {
-    if ((word & kDrained) == 0) Await([&] { return (word_.load() & kDrained) != 0; }, kForever);
+    if ((word & kDrained) == 0) AwaitState([&] { return (word_.load() & kDrained) != 0; }, kForever);
     return;
   }
   {
@@ -99,9 +128,9 @@ void WriteGate::Close() {
     ++closings_;
   }
   const uint64_t last = base_ + (word & kLow);
-  Await([&] { return Newest() >= last; }, kForever);
+  AwaitPublished(last);
   word_.fetch_or(kDrained);
-  WakeSleepers();
+  TellOfState();
 }
 
 void WriteGate::Leave() {
@@ -110,12 +139,12 @@ void WriteGate::Leave() {
   do {
     next = ((word & ~kLow) - kHolder) | ((word + 1) & kLow);
   } while (!word_.compare_exchange_weak(word, next));
-  if ((next & kHolders) == 0) WakeSleepers();
+  if ((next & kHolders) == 0) TellOfState();
 }
 
 WriteGate::Counts WriteGate::counts() const {
   const MutexLock lock(&mutex_);
-  return {closings_, closed_nanos_, sleeps_};
+  return {closings_, closed_nanos_, sleeps_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace cairn

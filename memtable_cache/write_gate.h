@@ -16,6 +16,8 @@
 //   (3) Only the writer whose first number follows the newest may move that by itself; others only over a batch whose
 //       writer has said that it is done.
 //   (4) The gate is opened only if nobody has held it since the opener looked at what might speak against it.
+//   (5) Whoever moves the newest published number wakes those who sleep until the numbers that it moved over are
+//       published, and hardly anybody else: of thousands of writers each is woken about once.
 //
 // Thread-safety: all functions, by all threads. None needs a lock of the caller's, and Close must not be called with
 // one that a writer inside may want.
@@ -119,25 +121,43 @@ class WriteGate {
     return slots_[first % lines * kSlotsInLine + first / lines % kSlotsInLine];
   }
   uint64_t Newest() const { return newest_.load(std::memory_order_relaxed)->load(); }
-  // Moves the newest number over all batches that are done; whether it moved.
-  bool Advance();
-  void WakeSleepers();
-  // Spins, then sleeps, until done() says so; helps the numbers on meanwhile.
+  // Moves the newest number, which has been `from`, over all batches that are done; where it is.
+  uint64_t Advance(uint64_t from);
+  // The same, by one who waits.
+  void Help();
+
+  // Those who sleep until a number is published; numbers that lie kSlots apart share one, with a bit each.
+  struct Sleepers {
+    std::atomic<uint32_t> wakings{0};  // they sleep on it
+    std::atomic<uint32_t> count{0};
+  };
+  static uint32_t BitOf(uint64_t number) { return uint32_t{1} << (number / kSlots % 32); }
+  // Wakes whoever waits for a number above `from` and up to `to`, which are published.
+  void Wake(uint64_t from, uint64_t to) {
+    if (sleepers_.load() != 0) WakeSleepers(from, to);
+  }
+  void WakeSleepers(uint64_t from, uint64_t to);
+
+  // Wakes those who wait for another state of the gate.
+  void TellOfState();
+  // Spins, then sleeps, until done() says so of the state.
   template <class Done>
-  bool Await(const Done& done, std::chrono::steady_clock::time_point until);
+  bool AwaitState(const Done& done, std::chrono::steady_clock::time_point until);
 
   alignas(64) std::atomic<uint64_t> word_{kClosed | kDrained};
   uint64_t base_ = 0;  // the newest number when the gate was opened; changes while it is closed and drained
   std::atomic<std::atomic<uint64_t>*> newest_{nullptr};
-  alignas(64) std::atomic<uint64_t> sleepers_{0};
+  alignas(64) std::atomic<uint64_t> sleepers_{0};  // of all numbers
+  std::atomic<uint64_t> sleeps_{0};
+  std::atomic<uint64_t> state_waiters_{0};
   alignas(64) std::array<std::atomic<uint64_t>, kSlots> slots_{};
+  alignas(64) std::array<Sleepers, kSlots> sleepers_of_;
 
   mutable CheckedMutex mutex_;
   ConditionVariable changed_;
   std::chrono::steady_clock::time_point closed_at_ CAIRN_GUARDED_BY(mutex_) = std::chrono::steady_clock::now();
   uint64_t closings_ CAIRN_GUARDED_BY(mutex_) = 0;
   uint64_t closed_nanos_ CAIRN_GUARDED_BY(mutex_) = 0;
-  uint64_t sleeps_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace cairn

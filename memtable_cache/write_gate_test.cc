@@ -1,11 +1,13 @@
 #include "memtable_cache/write_gate.h"
 
+#include <future>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "test/testutil/await.h"
 #include "test/testutil/random.h"
+#include "test/testutil/test_seed.h"
 
 namespace cairn {
 namespace {
@@ -77,6 +79,43 @@ TEST_F(WriteGateTest, PublishesInOrder) {
   for (auto& thread : later) thread.join();
   closer.join();
   EXPECT_EQ(newest_, 100u + 2 + 7 + 5000);
+}
+
+// More writers than slots, that pile up behind those that pause with a number. One whom nobody wakes hangs the test.
+TEST_F(WriteGateTest, WakesEachOfManyWriters) {
+  constexpr int kWriters = 1200;
+  constexpr int kTries = 10;
+  const uint64_t seed = Seed();
+  ASSERT_TRUE(gate_.TryOpen(Always));
+  std::promise<void> all_are_made;
+  const std::shared_future<void> made = all_are_made.get_future().share();
+  std::atomic<uint64_t> entries_in_all{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kWriters; ++t) {
+    threads.emplace_back([&, t] {
+      test::Random random(seed + static_cast<uint64_t>(t));
+      made.wait();
+      for (int i = 0; i < kTries; ++i) {
+        const uint64_t entries = random.Uniform(20) == 0 ? 1 + random.Uniform(3000) : 1;
+        const uint64_t first = gate_.Enter(entries);
+        ASSERT_NE(first, 0u);
+        entries_in_all += entries;
+        if (random.Uniform(500) == 0) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        } else if (random.Uniform(8) == 0) {
+          std::this_thread::yield();
+        }
+        const uint64_t last = first + entries - 1;
+        if (random.Uniform(10) == 0) gate_.AwaitPublished(first - 1);
+        gate_.Publish(first, last);
+        ASSERT_GE(newest_, last);
+      }
+    });
+  }
+  all_are_made.set_value();
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(newest_, 100u + entries_in_all);
+  EXPECT_GT(gate_.counts().sleeps, static_cast<uint64_t>(kWriters));
 }
 
 // Nobody is in the gate while somebody holds it, and what is published is whole.
