@@ -54,8 +54,8 @@ class Lookups {
   rocksdb::Status InThreads(int threads, uint64_t gets, bool present, LookupResult* result) const;
   // The sequence of Present, by MultiGet.
   rocksdb::Status InBatches(const std::string& step, uint64_t gets, size_t batch, LookupResult* result) const;
-  // A new iterator for each, to a key that was put or to one right behind it that was not, and so many steps from there.
-  // REQUIRES: the order of keys is that of their bytes.
+  // A new iterator for each, to a key that was put or to one right behind it that was not, and so many steps from
+  // there. REQUIRES: the order of keys is that of their bytes.
   enum class SeekTo { kPresent, kAbsent };
   rocksdb::Status Seeks(const std::string& step, uint64_t seeks, SeekTo to, int steps, LookupResult* result) const;
   // All entries, forward.

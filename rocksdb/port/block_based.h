@@ -35,8 +35,8 @@ inline rocksdb::Status ReadStoredBlock(const rocksdb::BlockBasedTable::Rep& rep,
   return fetcher.ReadBlockContents();
 }
 
-// Whether the bytes of a data block, with its trailer behind, have the checksum that the file says. Some releases want to
-// know the kind of block.
+// Whether the bytes of a data block, with its trailer behind, have the checksum that the file says. Some releases want
+// to know the kind of block.
 template <class Verify = decltype(&rocksdb::VerifyBlockChecksum)>
 rocksdb::Status VerifyDataBlock(const rocksdb::BlockBasedTable::Rep& rep, const char* block, size_t size,
                                 uint64_t offset, Verify verify = &rocksdb::VerifyBlockChecksum) {

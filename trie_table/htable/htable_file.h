@@ -69,7 +69,7 @@ class HTableFile {
   // What a lookup of this hash reads first. REQUIRES: !index().empty().
   UnitPlace FirstUnitOf(uint64_t hash) const;
 
-  // Whether units are read where they lie in memory, past the cache: those of a table that is mapped and not compressed.
+  // Whether units are read where they lie in memory, past the cache: the table is mapped, and not compressed.
   bool is_mapped() const { return mapped_ != nullptr; }
 
   // Whether a unit is in the cache; counts nothing.
