@@ -13,23 +13,28 @@ constexpr size_t kSmallestGranule = 512;
 constexpr size_t kLargestGranule = 4096;
 
 // Where the file system says that a byte lies; null if it copies.
-const char* AddressOf(const rocksdb::RandomAccessFileReader& file, uint64_t offset) {
+rocksdb::Status FindByte(const rocksdb::RandomAccessFileReader& file, uint64_t offset, const char** at) {
   char copied = 0;
   rocksdb::Slice byte;
   const rocksdb::IOStatus s = file.Read(rocksdb::IOOptions(), offset, 1, &byte, &copied, nullptr);
-  return s.ok() && byte.size() == 1 && byte.data() != &copied ? byte.data() : nullptr;
+  *at = byte.size() == 1 && byte.data() != &copied ? byte.data() : nullptr;
+  return s;
 }
 
 }  // namespace
 
-std::unique_ptr<MappedTable> MappedTable::Of(const rocksdb::RandomAccessFileReader& file, uint64_t file_size,
-                                             size_t block_bytes) {
-  if (file_size == 0 || file.use_direct_io()) return nullptr;
-  const char* const first = AddressOf(file, 0);
+rocksdb::Status MappedTable::Find(const rocksdb::RandomAccessFileReader& file, uint64_t file_size, size_t block_bytes,
+                                  std::unique_ptr<const MappedTable>* mapped) {
+  if (file_size == 0 || file.use_direct_io()) return rocksdb::Status::OK();
+  const char* first = nullptr;
+  const char* last = nullptr;
+  rocksdb::Status s = FindByte(file, 0, &first);
+  if (s.ok() && first != nullptr) s = FindByte(file, file_size - 1, &last);
   // A file system that copies into memory of its own has one place for both, or two that chance has chosen.
-  if (first == nullptr || AddressOf(file, file_size - 1) != first + (file_size - 1)) return nullptr;
+  if (!s.ok() || first == nullptr || last != first + (file_size - 1)) return s;
   const size_t granule = std::min(std::max(block_bytes, kSmallestGranule), kLargestGranule);
-  return std::unique_ptr<MappedTable>(new MappedTable(first, file_size, BitWidth(granule) - 1));
+  mapped->reset(new MappedTable(first, file_size, BitWidth(granule) - 1));
+  return s;
 }
 
 MappedTable::MappedTable(const char* base, uint64_t size, unsigned shift)

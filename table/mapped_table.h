@@ -17,14 +17,15 @@
 #include <memory>
 
 #include "file/random_access_file_reader.h"
+#include "rocksdb/status.h"
 
 namespace cairn {
 
 class MappedTable {
  public:
-  // Null if reads are not answered from one mapping. Blocks take about `block_bytes`.
-  static std::unique_ptr<MappedTable> Of(const rocksdb::RandomAccessFileReader& file, uint64_t file_size,
-                                         size_t block_bytes);
+  // Leaves *mapped null if reads are not answered from one mapping. Blocks take about `block_bytes`.
+  static rocksdb::Status Find(const rocksdb::RandomAccessFileReader& file, uint64_t file_size, size_t block_bytes,
+                              std::unique_ptr<const MappedTable>* mapped);
 
   // REQUIRES: offset <= file size.
   const char* At(uint64_t offset) const { return base_ + offset; }

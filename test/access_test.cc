@@ -405,6 +405,19 @@ TEST_P(AccessTest, DeletesFilesInARangeOfTheKeys) {
   CheckReads(Kinds::kTwo);
 }
 
+// RocksDB keeps a cursor for it by lists that its own pickers make.
+TEST_P(AccessTest, CompactionsThatTakeTurns) {
+  Options options = OptionsWith(Settings()[0]);
+  options.compaction_pri = rocksdb::kRoundRobin;
+  Open(options);
+  constexpr int kPuts = 20000;
+  for (int i = 0; i < kPuts; ++i) ASSERT_OK(db_->Put({}, Key(i * 7 % kPuts), std::string(100, 'v')));
+  ASSERT_OK(db_->Flush({}));
+  ASSERT_OK(db_->WaitForCompact({}));
+  std::string value;
+  for (int i = 0; i < kPuts; i += 100) ASSERT_OK(db_->Get({}, Key(i), &value));
+}
+
 std::vector<Engine> EnginesHere() {
   std::vector<Engine> engines;
   for (const char* name : {"leveled", "trie_htable", "trie_zstd", "trie_htable_ect", "silt_pinned", "silt_dropped",

@@ -138,10 +138,12 @@ TEST(MappedTableTest, BlocksOfOneGranuleAreNotTakenForEachOther) {
     EXPECT_TRUE(rocksdb::FileSystem::Default()->NewRandomAccessFile(path, options, &file, nullptr).ok());
     return std::make_unique<rocksdb::RandomAccessFileReader>(std::move(file), path);
   };
-  EXPECT_EQ(nullptr, MappedTable::Of(*reader_of(), 10003, 4096));
+  std::unique_ptr<const MappedTable> mapped;
+  EXPECT_OK(MappedTable::Find(*reader_of(), 10003, 4096, &mapped));
+  EXPECT_EQ(nullptr, mapped);
   options.use_mmap_reads = true;
   const auto reader = reader_of();
-  const auto mapped = MappedTable::Of(*reader, 10003, 4096);
+  EXPECT_OK(MappedTable::Find(*reader, 10003, 4096, &mapped));
   ASSERT_NE(nullptr, mapped);
   EXPECT_EQ("end", std::string(mapped->At(10000), 3));
   for (const uint64_t offset : {uint64_t{0}, uint64_t{4095}, uint64_t{4096}, uint64_t{10002}}) {

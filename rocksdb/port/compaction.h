@@ -57,6 +57,11 @@ inline rocksdb::Compaction* NewCompaction(rocksdb::VersionStorageInfo* storage,
                                           std::vector<rocksdb::CompactionInputFiles> inputs, int output_level,
                                           uint32_t output_path, const CompactionTerms& terms) {
   constexpr int kBaseLevel = 1;
+  // RocksDB takes a job of one level that it has not been asked for to be none that only moves tables, and asserts that.
+  if (terms.reason != rocksdb::CompactionReason::kManualCompaction && inputs.size() == 1 &&
+      inputs[0].level != output_level) {
+    inputs.emplace_back().level = output_level;
+  }
   const rocksdb::CompactionOptions defaults;
   const auto compression = rocksdb::GetCompressionType(storage, options, output_level, kBaseLevel);
   return new rocksdb::Compaction(storage, immutable_options, options, db_options, std::move(inputs), output_level,

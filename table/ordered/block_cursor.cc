@@ -53,11 +53,6 @@ size_t CommonBytes(const char* a, const char* b, size_t size) {
   return i;
 }
 
-std::unique_ptr<const MappedTable> MappingOf(const BlockBasedTable::Rep& rep) {
-  if (!rep.ioptions.allow_mmap_reads) return nullptr;
-  return MappedTable::Of(*rep.file, rep.file_size, rep.table_options.block_size);
-}
-
 // A target of a search, taken apart once.
 struct Target {
   explicit Target(const Slice& internal_key)
@@ -81,12 +76,13 @@ struct Target {
 
 }  // namespace
 
-BlockSource::BlockSource(BlockBasedTable* table, rocksdb::BlockCacheTracer* tracer)
+BlockSource::BlockSource(BlockBasedTable* table, std::unique_ptr<const MappedTable> mapped,
+                         rocksdb::BlockCacheTracer* tracer)
     : table_(table),
       tracer_(tracer),
       cache_(table->get_rep()->table_options.block_cache.get()),
       is_last_level_(table->IsLastLevel()),
-      mapped_(MappingOf(*table->get_rep())),
+      mapped_(std::move(mapped)),
       simple_(IsSimple(*table->get_rep())) {
   if (simple_) index_.Open(table);
 }

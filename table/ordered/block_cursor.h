@@ -33,7 +33,8 @@ namespace cairn {
 class BlockSource {
  public:
   // `table` outlives this.
-  BlockSource(rocksdb::BlockBasedTable* table, rocksdb::BlockCacheTracer* tracer);
+  BlockSource(rocksdb::BlockBasedTable* table, std::unique_ptr<const MappedTable> mapped,
+              rocksdb::BlockCacheTracer* tracer);
 
   // Whether a cursor can serve lookups.
   bool ServesLookups() const { return index_.usable() && !IsTraced(); }
@@ -97,7 +98,8 @@ class BlockCursor {
   Result FindNext();
   // `holder` holds the block from now on, for this cursor, too.
   void GiveBlock(rocksdb::Cleanable* holder);
-  // Whether the block is one of a mapped file, which goes with its reader: who outlives that copies values.
+  // Whether the block is one of a mapped file, which goes with its reader: who outlives that copies values. A manager
+  // of pinned iterators keeps the reader.
   bool is_mapped() const { return is_mapped_; }
 
   rocksdb::Slice key() const { return key_.slice(); }
@@ -110,7 +112,7 @@ class BlockCursor {
   }
   // Who keeps values beyond their block while it pins.
   void SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) { pinned_ = manager; }
-  bool IsValuePinned() const { return !is_mapped_ && pinned_ != nullptr && pinned_->PinningEnabled(); }
+  bool IsValuePinned() const { return pinned_ != nullptr && pinned_->PinningEnabled(); }
 
  private:
   enum class Miss { kRead, kLeave };

@@ -140,7 +140,7 @@ class BlockCursorTest : public ::testing::TestWithParam<Variant> {
     auto reader = std::make_unique<rocksdb::RandomAccessFileReader>(std::move(opened), name);
     const rocksdb::TableReaderOptions read = port::OfFileAlone(*immutable_, no_prefixes_, environment_, comparator_);
     ASSERT_OK(options_.table_factory->NewTableReader(read, std::move(reader), builder->FileSize(), &reader_));
-    source_ = std::make_unique<BlockSource>(static_cast<rocksdb::BlockBasedTable*>(reader_.get()), nullptr);
+    source_ = std::make_unique<BlockSource>(static_cast<rocksdb::BlockBasedTable*>(reader_.get()), nullptr, nullptr);
     ASSERT_TRUE(source_->Serves(ReadOptions(), nullptr, false));
     // With few blocks, there are no restarts between.
     if (GetParam().raw_index || users.size() > 200) {

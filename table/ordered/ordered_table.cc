@@ -62,14 +62,15 @@ std::unique_ptr<ScanCounts::Table> CountScans(const rocksdb::TableReaderOptions&
 
 class OrderedTableReader final : public OrderedTableProbe {
  public:
-  OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, const ReadOptions& read_options,
-                     const rocksdb::TableReaderOptions& options, uint64_t file_size, bool prefetch,
-                     std::shared_ptr<OrderedSeeks> seeks)
+  OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, std::unique_ptr<const MappedTable> mapped,
+                     const ReadOptions& read_options, const rocksdb::TableReaderOptions& options, uint64_t file_size,
+                     bool prefetch, std::shared_ptr<OrderedSeeks> seeks)
       : OrderedTableProbe(std::move(inner)),
         rep_(static_cast<const rocksdb::BlockBasedTable*>(WrappedTableReader::inner())->get_rep()),
         place_(read_options, static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), file_size,
                prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
-        blocks_(static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), options.block_cache_tracer),
+        blocks_(static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), std::move(mapped),
+                options.block_cache_tracer),
         comparator_(options.internal_comparator.user_comparator()),
         seeks_(std::move(seeks)),
         scans_(CountScans(options, *rep_)) {
@@ -345,8 +346,13 @@ Status OrderedTableFactory::NewTableReader(const ReadOptions& read_options, cons
   std::unique_ptr<rocksdb::TableReader> inner;
   Status status = BlockBasedTableFactory::NewTableReader(read_options, options, std::move(file), file_size, &inner,
                                                          prefetch_index_and_filter_in_cache);
+  std::unique_ptr<const MappedTable> mapped;
+  if (status.ok() && options.ioptions.allow_mmap_reads) {
+    const auto& rep = *static_cast<const rocksdb::BlockBasedTable*>(inner.get())->get_rep();
+    status = MappedTable::Find(*rep.file, file_size, rep.table_options.block_size, &mapped);
+  }
   if (!status.ok()) return status;
-  *reader = std::make_unique<OrderedTableReader>(std::move(inner), read_options, options, file_size,
+  *reader = std::make_unique<OrderedTableReader>(std::move(inner), std::move(mapped), read_options, options, file_size,
                                                  prefetch_index_and_filter_in_cache, seeks_);
   return status;
 }

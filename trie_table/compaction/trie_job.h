@@ -57,14 +57,15 @@ struct DueContainers {
   uint64_t bytes = 0;
 };
 
-// For what RocksDB reports: the reason of its own that comes closest.
+// For what RocksDB reports: the reason of its own that comes closest. Not kLevelMaxLevelSize: for that RocksDB keeps a
+// cursor by its own pickers' lists, which a trie has not, if compaction_pri is kRoundRobin.
 inline rocksdb::CompactionReason ReasonOf(const TrieJob& job) {
   using rocksdb::CompactionReason;
   if (job.manual) return CompactionReason::kManualCompaction;
   if (job.wanted) return job.for_blobs ? CompactionReason::kForcedBlobGC : CompactionReason::kFilesMarkedForCompaction;
   if (job.for_space) return CompactionReason::kUniversalSizeAmplification;
-  if (job.for_scans) return CompactionReason::kUniversalSortedRunNum;
-  return job.kind == TrieJob::Kind::kRoot ? CompactionReason::kLevelL0FilesNum : CompactionReason::kLevelMaxLevelSize;
+  const bool root = job.kind == TrieJob::Kind::kRoot && !job.for_scans;
+  return root ? CompactionReason::kLevelL0FilesNum : CompactionReason::kUniversalSortedRunNum;
 }
 
 // As reports and the model name them.

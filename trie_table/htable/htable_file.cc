@@ -157,7 +157,8 @@ Status HTableFile::Open(const rocksdb::ReadOptions& read_options, const rocksdb:
   if (!s.ok()) return opened->Corruption(s.getState(), opened->header_.properties.offset);
   if (options.env_options.use_mmap_reads &&
       opened->properties_->compression_name == rocksdb::CompressionTypeToString(rocksdb::kNoCompression)) {
-    opened->mapped_ = MappedTable::Of(*opened->file_, file_size, opened->header_.bucket_size);
+    s = MappedTable::Find(*opened->file_, file_size, opened->header_.bucket_size, &opened->mapped_);
+    if (!s.ok()) return s;
   }
   *result = std::move(opened);
   return s;
