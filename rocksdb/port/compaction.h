@@ -57,7 +57,7 @@ inline rocksdb::Compaction* NewCompaction(rocksdb::VersionStorageInfo* storage,
                                           std::vector<rocksdb::CompactionInputFiles> inputs, int output_level,
                                           uint32_t output_path, const CompactionTerms& terms) {
   constexpr int kBaseLevel = 1;
-  // RocksDB takes a job of one level that it has not been asked for to be none that only moves tables, and asserts that.
+  // RocksDB asserts that an automatic job is no move, and takes one with inputs of a single level for that.
   if (terms.reason != rocksdb::CompactionReason::kManualCompaction && inputs.size() == 1 &&
       inputs[0].level != output_level) {
     inputs.emplace_back().level = output_level;

@@ -198,7 +198,7 @@ void LogFollower::OnEvent(const std::string& line, const char* text) {
     const auto family = family_of_job_.find(job);
     if (family != family_of_job_.end()) started.column_family = family->second;
     for (const auto& [name, files] : event.items()) {
-      if (name.compare(0, 7, "files_L") != 0 || !files.is_array()) continue;
+      if (name.compare(0, 7, "files_L") != 0 || !files.is_array() || files.empty()) continue;
       started.levels.push_back(atoi(name.c_str() + 7));
       for (const nlohmann::json& file : files) {
         if (file.is_number_unsigned()) started.files.insert(file.get<uint64_t>());
