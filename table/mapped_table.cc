@@ -4,6 +4,7 @@
 
 #include "rocksdb/slice.h"
 #include "util/bits.h"
+#include "util/compression.h"
 
 namespace cairn {
 
@@ -23,9 +24,11 @@ rocksdb::Status FindByte(const rocksdb::RandomAccessFileReader& file, uint64_t o
 
 }  // namespace
 
-rocksdb::Status MappedTable::Find(const rocksdb::RandomAccessFileReader& file, uint64_t file_size, size_t block_bytes,
+rocksdb::Status MappedTable::Find(const rocksdb::RandomAccessFileReader& file, uint64_t file_size,
+                                  const rocksdb::TableProperties& properties, size_t block_bytes,
                                   std::unique_ptr<const MappedTable>* mapped) {
-  if (file_size == 0 || file.use_direct_io()) return rocksdb::Status::OK();
+  const bool compressed = properties.compression_name != rocksdb::CompressionTypeToString(rocksdb::kNoCompression);
+  if (file_size == 0 || file.use_direct_io() || compressed) return rocksdb::Status::OK();
   const char* first = nullptr;
   const char* last = nullptr;
   rocksdb::Status s = FindByte(file, 0, &first);

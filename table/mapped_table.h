@@ -18,13 +18,16 @@
 
 #include "file/random_access_file_reader.h"
 #include "rocksdb/status.h"
+#include "rocksdb/table_properties.h"
 
 namespace cairn {
 
 class MappedTable {
  public:
-  // Leaves *mapped null if reads are not answered from one mapping. Blocks take about `block_bytes`.
-  static rocksdb::Status Find(const rocksdb::RandomAccessFileReader& file, uint64_t file_size, size_t block_bytes,
+  // Leaves *mapped null if reads are not answered from one mapping, and for a compressed table, whose blocks are used
+  // in the cache alone. Blocks take about `block_bytes`.
+  static rocksdb::Status Find(const rocksdb::RandomAccessFileReader& file, uint64_t file_size,
+                              const rocksdb::TableProperties& properties, size_t block_bytes,
                               std::unique_ptr<const MappedTable>* mapped);
 
   // REQUIRES: offset <= file size.

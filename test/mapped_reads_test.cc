@@ -138,12 +138,18 @@ TEST(MappedTableTest, BlocksOfOneGranuleAreNotTakenForEachOther) {
     EXPECT_TRUE(rocksdb::FileSystem::Default()->NewRandomAccessFile(path, options, &file, nullptr).ok());
     return std::make_unique<rocksdb::RandomAccessFileReader>(std::move(file), path);
   };
+  rocksdb::TableProperties properties;
+  properties.compression_name = "NoCompression";
   std::unique_ptr<const MappedTable> mapped;
-  EXPECT_OK(MappedTable::Find(*reader_of(), 10003, 4096, &mapped));
+  EXPECT_OK(MappedTable::Find(*reader_of(), 10003, properties, 4096, &mapped));
   EXPECT_EQ(nullptr, mapped);
   options.use_mmap_reads = true;
   const auto reader = reader_of();
-  EXPECT_OK(MappedTable::Find(*reader, 10003, 4096, &mapped));
+  properties.compression_name = "LZ4";
+  EXPECT_OK(MappedTable::Find(*reader, 10003, properties, 4096, &mapped));
+  EXPECT_EQ(nullptr, mapped);
+  properties.compression_name = "NoCompression";
+  EXPECT_OK(MappedTable::Find(*reader, 10003, properties, 4096, &mapped));
   ASSERT_NE(nullptr, mapped);
   EXPECT_EQ("end", std::string(mapped->At(10000), 3));
   for (const uint64_t offset : {uint64_t{0}, uint64_t{4095}, uint64_t{4096}, uint64_t{10002}}) {

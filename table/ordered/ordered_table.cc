@@ -349,7 +349,9 @@ Status OrderedTableFactory::NewTableReader(const ReadOptions& read_options, cons
   std::unique_ptr<const MappedTable> mapped;
   if (status.ok() && options.ioptions.allow_mmap_reads) {
     const auto& rep = *static_cast<const rocksdb::BlockBasedTable*>(inner.get())->get_rep();
-    status = MappedTable::Find(*rep.file, file_size, rep.table_options.block_size, &mapped);
+    if (rep.table_properties != nullptr) {
+      status = MappedTable::Find(*rep.file, file_size, *rep.table_properties, rep.table_options.block_size, &mapped);
+    }
   }
   if (!status.ok()) return status;
   *reader = std::make_unique<OrderedTableReader>(std::move(inner), std::move(mapped), read_options, options, file_size,

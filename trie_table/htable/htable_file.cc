@@ -155,9 +155,9 @@ Status HTableFile::Open(const rocksdb::ReadOptions& read_options, const rocksdb:
                                               options.cur_file_num, &opened->cache_key_);
   s = GlobalSequenceNumber(*opened->properties_, options.largest_seqno, &opened->global_seqno_);
   if (!s.ok()) return opened->Corruption(s.getState(), opened->header_.properties.offset);
-  if (options.env_options.use_mmap_reads &&
-      opened->properties_->compression_name == rocksdb::CompressionTypeToString(rocksdb::kNoCompression)) {
-    s = MappedTable::Find(*opened->file_, file_size, opened->header_.bucket_size, &opened->mapped_);
+  if (options.env_options.use_mmap_reads) {
+    s = MappedTable::Find(*opened->file_, file_size, *opened->properties_, opened->header_.bucket_size,
+                          &opened->mapped_);
     if (!s.ok()) return s;
   }
   *result = std::move(opened);
@@ -316,10 +316,10 @@ Status HTableFile::ReadMapped(const rocksdb::ReadOptions& read_options, const Un
   if (ThisFilterThread()->Counts()) CountReadInPerfContext(place.size);
   const char* const bytes = mapped_->At(place.offset);
   UnitView view;
+  UnitHeader header;
   // What a compaction writes again must be right now.
-  if (read_options.fill_cache && mapped_->IsVerified(place.offset)) {
-    UnitHeader header;
-    DecodeUnitHeader(bytes, place.size, &header);  // has been found right
+  if (read_options.fill_cache && mapped_->IsVerified(place.offset) &&
+      DecodeUnitHeader(bytes, place.size, &header).ok()) {
     view = UnitView::OfChecked(bytes + kUnitHeaderSize, header.raw, header.entries, header.wide);
   } else {
     std::unique_ptr<HTableUnit> plain;
