@@ -204,6 +204,23 @@ bool OrderedIterator::StaysAtEntry() const {
          (table_.prefix_extractor == nullptr || table_.read_options->total_order_seek);
 }
 
+// Whether the order filter knows enough of what is behind the key: the end, or a bound to show.
+bool OrderedIterator::Answers(const Cached<OrderFilter>& filter, const Slice& user_key) {
+  std::string* const bound = Scratch();
+  switch (filter->Find(user_key.data(), user_key.size(), bound)) {
+    case OrderAnswer::kNone:
+      ++stats_.past_end;
+      state_ = State::kPastEnd;
+      return true;
+    case OrderAnswer::kBound:
+      state_ = State::kPlaceholder;
+      return Defer(*bound);
+    case OrderAnswer::kHere:
+      return false;
+  }
+  return false;
+}
+
 void OrderedIterator::Seek(const Slice& target) {
   if (++unpublished_ >= kPublishEvery) Publish();
   // RocksDB's iterator has asked for a block and wants to be asked again.
@@ -248,19 +265,9 @@ void OrderedIterator::Seek(const Slice& target) {
     ++stats_.direct;
     read_ = ReadFor::kDirect;
   } else if (filter) {
-    std::string* const bound = Scratch();
-    const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
-    if (answer == OrderAnswer::kNone) {
-      ++stats_.past_end;
-      state_ = State::kPastEnd;
+    if (Answers(filter, user_key)) {
+      target_.Assign(target);
       return;
-    }
-    if (answer == OrderAnswer::kBound) {
-      state_ = State::kPlaceholder;
-      if (Defer(*bound)) {
-        target_.Assign(target);
-        return;
-      }
     }
     ++stats_.direct;
     read_ = ReadFor::kDirect;
@@ -311,27 +318,11 @@ void OrderedIterator::SeekToLast() {
   Inner()->SeekToLast();
 }
 
-// Off a placeholder that RocksDB's filter has made, to one of the order filter, or to the end. False: the table must be
-// read.
-bool OrderedIterator::FindBound() {
-  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
-  if (!filter) return false;
-  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
-  std::string* const bound = Scratch();
-  switch (filter->Find(user_key.data(), user_key.size(), bound)) {
-    case OrderAnswer::kNone:
-      state_ = State::kPastEnd;
-      return true;
-    case OrderAnswer::kBound:
-      state_ = State::kPlaceholder;
-      return Defer(*bound);
-    default:
-      return false;
-  }
-}
-
 void OrderedIterator::Resolve() {
-  if (state_ == State::kAbsent && FindBound()) return;
+  if (state_ == State::kAbsent) {
+    const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
+    if (filter && Answers(filter, rocksdb::ExtractUserKey(target_.slice()))) return;
+  }
   ++stats_.resolved;
   read_ = ReadFor::kResolved;
   if (state_ == State::kFirst) {

@@ -103,7 +103,7 @@ class OrderedIterator final : public port::TableIterator {
   bool StaysAtEntry() const;
   bool Defer(const std::string& bound);
   void Begin();
-  bool FindBound();
+  bool Answers(const Cached<OrderFilter>& filter, const rocksdb::Slice& user_key);
   void Resolve();
   void Used() const { read_ = ReadFor::kUsed; }
   void Publish();

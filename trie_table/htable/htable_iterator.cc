@@ -102,19 +102,15 @@ bool HTableIterator::LoadHome(const UnitPlace& place) {
   expected_offset_ = place.offset + place.size;
   in_a_row_ = in_a_row ? in_a_row_ + 1 : 0;
   Release(&home_ref_);
-  if (scan_.use_cache && file_->is_mapped()) {
-    const Status s = file_->Read(read_options_, place, nullptr, &home_ref_);
-    if (!s.ok()) return Fail(s);
-    home_ = home_ref_.view();
-    return true;
-  }
-  if (scan_.use_cache && file_->FindCached(place, nullptr, &home_ref_)) {
+  const bool mapped = scan_.use_cache && file_->is_mapped();
+  if (!mapped && scan_.use_cache && file_->FindCached(place, nullptr, &home_ref_)) {
     home_ = home_ref_.view();
     return true;
   }
   if (read_options_.read_tier == rocksdb::kBlockCacheTier) return Fail(Status::Incomplete("no blocking io"));
   bool buffered = IsAhead(place);
-  if (!buffered && (scan_.readahead > 0 || (scan_.max_readahead > 0 && in_a_row_ >= kBucketsBeforeReadahead))) {
+  if (!mapped && !buffered &&
+      (scan_.readahead > 0 || (scan_.max_readahead > 0 && in_a_row_ >= kBucketsBeforeReadahead))) {
     if (readahead_ == 0) readahead_ = kFirstReadahead;
     if (!FillBuffer(place)) return false;
     buffered = true;

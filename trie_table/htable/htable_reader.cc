@@ -102,8 +102,7 @@ void HTableReader::CountTruePositive(const Lookup& lookup) const {
 Status HTableReader::SearchUnit(UnitRef unit, Lookup* lookup) const {
   const UnitView view = unit.view();
   rocksdb::Cleanable held;
-  rocksdb::Cleanable* const pinner = unit.is_mapped() ? nullptr : &held;
-  unit.MoveTo(&held);
+  rocksdb::Cleanable* const pinner = unit.MoveTo(&held);
   for (uint32_t i = view.FindTag(lookup->hash, 0); i < view.entries() && !lookup->done;
        i = view.FindTag(lookup->hash, i + 1)) {
     const UnitEntry entry = view.Entry(i);
@@ -179,8 +178,7 @@ Status HTableReader::SearchExtents(const rocksdb::ReadOptions& read_options, uin
 Status HTableReader::SearchExtent(UnitRef unit, Lookup* lookup, bool* past) const {
   const UnitView view = unit.view();
   rocksdb::Cleanable held;
-  rocksdb::Cleanable* const pinner = unit.is_mapped() ? nullptr : &held;
-  unit.MoveTo(&held);
+  rocksdb::Cleanable* const pinner = unit.MoveTo(&held);
   uint32_t low = 0, high = view.entries();
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;

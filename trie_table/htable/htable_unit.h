@@ -124,8 +124,8 @@ class UnitRef {
     handle_ = nullptr;
     mapped_ = false;
   }
-  // Hands the hold on the unit over to `cleanable`.
-  void MoveTo(rocksdb::Cleanable* cleanable) {
+  // Hands the hold on the unit over to `cleanable`; returns it, or null for a mapped unit, which nothing holds.
+  rocksdb::Cleanable* MoveTo(rocksdb::Cleanable* cleanable) {
     if (handle_ != nullptr) {
       cleanable->RegisterCleanup(
           [](void* cache, void* handle) {
@@ -137,10 +137,10 @@ class UnitRef {
     }
     unit_ = nullptr;
     handle_ = nullptr;
+    return mapped_ ? nullptr : cleanable;
   }
 
   explicit operator bool() const { return unit_ != nullptr || mapped_; }
-  bool is_mapped() const { return mapped_; }
   const UnitView& view() const { return view_; }
 
  private:
