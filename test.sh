@@ -95,7 +95,11 @@ part() {
   else
     failed=$((failed + 1))
     failed_parts+=("$name")
-    tail -n 40 "$outputs/last" >"$outputs/${#failed_parts[@]}"
+    # Its end, and the first of what failed, last: CI may show few lines.
+    {
+      tail -n 40 "$outputs/last"
+      grep -hE -A 3 ': Failure$|ERROR: |Assertion|terminate called|(error|warning): ' "$outputs/last" | head -n 12 | cut -c 1-200
+    } >"$outputs/${#failed_parts[@]}"
   fi
   return $code
 }

@@ -311,7 +311,8 @@ TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
     all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
     ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
   };
-  // RocksDB's filter has its slots by the 128, so a small table has up to a tenth more or less.
+  // RocksDB's filter has its slots by the 128, so a small table has up to a tenth more or less. Its false positives
+  // differ from run to run, since a table's name seeds its hashes: 0.0445 to 0.057 in 240 runs.
   const auto bits_per_key = [&] {
     const SiltStats stats = AbsentKeys(db_.get(), 0).Stats();
     EXPECT_GT(stats.sorted_store.files, 1u);
@@ -324,11 +325,11 @@ TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
   }
   merge();
   EXPECT_NEAR(4.4, bits_per_key(), 0.5);
-  EXPECT_NEAR(1.0 / 16, AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.015);
+  EXPECT_NEAR(1.0 / 16, AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.03);
   const SiltStats stats = AbsentKeys(db_.get(), kKeys).Stats();
   printf("%s", SiltStatsToTable(stats).c_str());
   EXPECT_NEAR(1.0 / 16, stats.predicted.absent_reads, 0.003);
-  EXPECT_NEAR(1.0 / 16, stats.measured.absent_reads, 0.015);
+  EXPECT_NEAR(1.0 / 16, stats.measured.absent_reads, 0.03);
   // What lies between two tables is in none: of as many lookups as keys, about one for each table.
   EXPECT_NEAR(kLookups, static_cast<double>(stats.kept_lookups + stats.absent_lookups),
               10 + 2 * static_cast<double>(stats.sorted_store.files));
