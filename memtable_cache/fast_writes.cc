@@ -101,19 +101,19 @@ std::atomic<int> FastWrites::served{0};
 // REQUIRES: the gate was entered for them.
 class FastWrites::Inserter {
  public:
-  explicit Inserter(const Parts& parts) : parts_(parts) {}
+  Inserter(const Parts& parts, bool ignore_missing_families)
+      : parts_(parts), ignore_missing_families_(ignore_missing_families) {}
   ~Inserter() { Finish(); }
   Inserter(const Inserter&) = delete;
   Inserter& operator=(const Inserter&) = delete;
 
-  Status Add(const WriteOptions& options, uint64_t number, const Entry& entry) {
+  Status Add(uint64_t number, const Entry& entry) {
     if (MoveTo(entry.family)) {
       return family_->mem()->Add(number, entry.type, entry.key, entry.value, nullptr, /*allow_concurrent=*/true,
                                  &added_);
     }
-    return options.ignore_missing_column_families
-               ? Status::OK()
-               : Status::InvalidArgument("Invalid column family specified in write batch");
+    return ignore_missing_families_ ? Status::OK()
+                                    : Status::InvalidArgument("Invalid column family specified in write batch");
   }
 
  private:
@@ -134,6 +134,7 @@ class FastWrites::Inserter {
   }
 
   const Parts& parts_;
+  const bool ignore_missing_families_;
   rocksdb::ColumnFamilyData* family_ = nullptr;
   rocksdb::MemTablePostProcessInfo added_;
 };
@@ -192,7 +193,10 @@ void FastWrites::Use(const Parts& parts) {
   const MutexLock lock(&report_mutex_);
   if (IsReady()) return;
   parts_ = parts;
-  log_.Use([this](const WriteBatch& record) { return WriteRecord(record); });
+  log_.Use([this](const WriteBatch& record) { return WriteRecord(record); },
+           [this](WriteBatch* record, bool ignore_missing_families, const Status& logged) {
+             return ApplyRecord(record, ignore_missing_families, logged);
+           });
   gate_.Use(parts.last_sequence);
 }
 
@@ -295,12 +299,12 @@ class FastWrites::Batch {
   uint64_t bytes() const { return WriteBatchInternal::ByteSize(batch_); }
   WriteBatch* whole() const { return batch_; }
   void AddTo(WriteBatch* record) const { WriteBatchInternal::Append(record, batch_).PermitUncheckedError(); }
-  Status Insert(const WriteOptions& options, uint64_t first, Inserter* inserter) const {
-    WriteBatchInternal::SetSequence(batch_, first);
+  void SetNumber(uint64_t first) const { WriteBatchInternal::SetSequence(batch_, first); }
+  Status Insert(uint64_t first, Inserter* inserter) const {
     Status s;
     Entry entry;
     for (Slice records = RecordsOf(*batch_); s.ok() && !records.empty() && NextRecord(&records, &entry); ++first) {
-      s = inserter->Add(options, first, entry);
+      s = inserter->Add(first, entry);
     }
     return s;
   }
@@ -330,9 +334,8 @@ class FastWrites::Single {
                                                 : WriteBatchInternal::SingleDelete(record, entry_.family, entry_.key);
     s.PermitUncheckedError();  // refuses sizes that do not come here
   }
-  Status Insert(const WriteOptions& options, uint64_t first, Inserter* inserter) const {
-    return inserter->Add(options, first, entry_);
-  }
+  void SetNumber(uint64_t) const {}
+  Status Insert(uint64_t first, Inserter* inserter) const { return inserter->Add(first, entry_); }
 
  private:
   const Entry& entry_;
@@ -359,20 +362,50 @@ Status FastWrites::WriteRecord(const WriteBatch& record) {
   return Status::OK();
 }
 
+// Stops the database where that cannot be done to the end.
+template <class What>
+Status FastWrites::Insert(bool ignore_missing_families, const What& what, uint64_t first) {
+  const Thread& thread = OwnThread();
+  std::optional<rocksdb::PerfStepTimer> timer;
+  if (*thread.perf_level >= rocksdb::PerfLevel::kEnableWait) {
+    timer.emplace(&thread.perf_context->write_memtable_time, nullptr, false, rocksdb::PerfLevel::kEnableWait).Start();
+  }
+  Status s;
+  {
+    Inserter inserter(parts_, ignore_missing_families);
+    s = what.Insert(first, &inserter);
+  }
+  if (!s.ok()) {
+    parts_.stop(s);
+    StopAt(first);
+  }
+  return s;
+}
+
+Status FastWrites::ApplyRecord(WriteBatch* record, bool ignore_missing_families, const Status& logged) {
+  const uint64_t first = WriteBatchInternal::Sequence(record);
+  const Batch batch(record);
+  const Status s = logged.ok() ? Insert(ignore_missing_families, batch, first) : logged;
+  gate_.Publish(first, first + batch.entries() - 1);
+  return s;
+}
+
 template <class What>
 bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wal, uint64_t* sequence, Status* status,
                      Reason* reason) {
   const uint64_t begun = parts_.statistics == nullptr ? 0 : parts_.clock->NowMicros();
   const uint64_t entries = what.entries();
-  std::shared_ptr<WriteLog::Together> together;
+  auto applied = WriteLog::Applied::kNot;
   const auto enter = [&] { return gate_.Enter(entries); };
   const auto enter_logged = [&] {
     return log_.Append(
-        entries, enter, what.whole(), [&](WriteBatch* record) { what.AddTo(record); }, &together, status);
+        entries, options.ignore_missing_column_families, enter, what.whole(),
+        [&](WriteBatch* record) { what.AddTo(record); }, &applied, status);
   };
   const bool logs = !options.disableWAL;
   const uint64_t first = logs ? Enter(options, enter_logged, reason) : Enter(options, enter, reason);
   if (first == 0) return false;
+  what.SetNumber(first);
   const Thread& thread = OwnThread();
   const uint64_t last = first + entries - 1;
   if (logs) {
@@ -380,31 +413,16 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   } else if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) {
     parts_.has_unpersisted_data->store(true);
   }
-  if (status->ok()) {
-    std::optional<rocksdb::PerfStepTimer> timer;
-    if (*thread.perf_level >= rocksdb::PerfLevel::kEnableWait) {
-      timer.emplace(&thread.perf_context->write_memtable_time, nullptr, false, rocksdb::PerfLevel::kEnableWait).Start();
-    }
-    {
-      Inserter inserter(parts_);
-      *status = what.Insert(options, first, &inserter);
-    }
-    if (!status->ok()) {
-      parts_.stop(*status);
-      StopAt(first);
-    }
-  }
   Lane* const lane = LaneOf(thread);
-  bool waited = true;
-  const bool failed = !status->ok();
-  if (together == nullptr) {
+  const bool by_other = applied == WriteLog::Applied::kByOther;
+  bool waited = by_other;
+  if (applied == WriteLog::Applied::kNot) {
+    if (status->ok()) *status = Insert(options.ignore_missing_column_families, what, first);
     waited = gate_.Publish(first, last);
-  } else if (together->batches.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    gate_.Publish(together->first, together->last);
-  } else {
-    gate_.AwaitPublished(together->last);
   }
   if (waited) thread.Count(&lane->waits, 1);
+  if (by_other) thread.Count(&lane->by_others, 1);
+  const bool failed = !status->ok();
   // Whoever opens it again sees whether the database goes on.
   if (failed) const WriteGate::Exclusive closed(&gate_);
   if (failed_at_.load(std::memory_order_relaxed) <= last && status->ok()) {
@@ -420,7 +438,7 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   if (parts_.statistics != nullptr) {
     rocksdb::RecordTick(parts_.statistics, rocksdb::NUMBER_KEYS_WRITTEN, entries);
     rocksdb::RecordTick(parts_.statistics, rocksdb::BYTES_WRITTEN, bytes);
-    rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_DONE_BY_SELF);
+    rocksdb::RecordTick(parts_.statistics, by_other ? rocksdb::WRITE_DONE_BY_OTHER : rocksdb::WRITE_DONE_BY_SELF);
     if (logs) rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_WITH_WAL);
     rocksdb::RecordInHistogram(parts_.statistics, rocksdb::BYTES_PER_WRITE, bytes);
     rocksdb::RecordTimeToHistogram(parts_.statistics, rocksdb::DB_WRITE, parts_.clock->NowMicros() - begun);
@@ -457,6 +475,7 @@ FastWrites::Counts FastWrites::counts() const {
     sum.logged += lane.logged.load(std::memory_order_relaxed);
     sum.log_bytes += lane.log_bytes.load(std::memory_order_relaxed);
     sum.waits += lane.waits.load(std::memory_order_relaxed);
+    sum.by_others += lane.by_others.load(std::memory_order_relaxed);
     for (size_t i = 0; i < kReasons; ++i) sum.others[i] += lane.others[i].load(std::memory_order_relaxed);
   }
   return sum;
@@ -472,7 +491,9 @@ void FastWrites::Report() {
   };
   add(InternalStats::kIntStatsNumKeysWritten, now.keys - reported_.keys);
   add(InternalStats::kIntStatsBytesWritten, now.bytes - reported_.bytes);
-  add(InternalStats::kIntStatsWriteDoneBySelf, now.writes - reported_.writes);
+  const uint64_t by_others = now.by_others - reported_.by_others;
+  add(InternalStats::kIntStatsWriteDoneBySelf, now.writes - reported_.writes - by_others);
+  add(InternalStats::kIntStatsWriteDoneByOther, by_others);
   add(InternalStats::kIntStatsWriteWithWal, now.logged - reported_.logged);
   add(InternalStats::kIntStatsWalFileBytes, now.log_bytes - reported_.log_bytes);
   reported_ = now;

@@ -143,6 +143,7 @@ class FastWrites {
     uint64_t logged = 0;     // of the writes
     uint64_t log_bytes = 0;  // of the records
     uint64_t waits = 0;      // for the publication of others
+    uint64_t by_others = 0;  // inserted with others' records
     std::array<uint64_t, kReasons> others{};
   };
   Counts counts() const;
@@ -165,7 +166,11 @@ class FastWrites {
            rocksdb::Status* status, Reason* reason);
   class Batch;
   class Single;
+  template <class What>
+  rocksdb::Status Insert(bool ignore_missing_families, const What& what, uint64_t first);
   rocksdb::Status WriteRecord(const rocksdb::WriteBatch& record);
+  // Inserts a record, unless it could not be logged, and publishes it.
+  rocksdb::Status ApplyRecord(rocksdb::WriteBatch* record, bool ignore_missing_families, const rocksdb::Status& logged);
   void StopAt(uint64_t first);
 
   static std::atomic<int> served;
@@ -184,7 +189,7 @@ class FastWrites {
   // Each thread counts in one of its own, those that come late in the last one together.
   static constexpr size_t kLanes = 64;
   struct alignas(64) Lane {
-    std::atomic<uint64_t> writes{0}, keys{0}, bytes{0}, logged{0}, log_bytes{0}, waits{0};
+    std::atomic<uint64_t> writes{0}, keys{0}, bytes{0}, logged{0}, log_bytes{0}, waits{0}, by_others{0};
     std::array<std::atomic<uint64_t>, kReasons> others{};
   };
   struct Thread;

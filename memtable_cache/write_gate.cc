@@ -1,11 +1,5 @@
 #include "memtable_cache/write_gate.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <climits>
-
 #include "port/port.h"
 
 namespace cairn {
@@ -33,24 +27,19 @@ bool WriteGate::Publish(uint64_t first, uint64_t last) {
 }
 
 void WriteGate::AwaitPublished(uint64_t last) {
-  for (int i = 0; i < kSpinsBeforeSleep; ++i) {
+  for (int i = 0; i < kSpinsBeforeSleep && sleepers_.load(std::memory_order_relaxed) == 0; ++i) {
     if (Newest() >= last) return;
     Help();
     rocksdb::port::AsmVolatilePause();
   }
   sleeps_.fetch_add(1, std::memory_order_relaxed);
-  Sleepers& sleepers = sleepers_of_[last % kSlots];
-  // It counts itself before it looks for the last time; who moves the newest number looks at the counts afterwards, and
-  // changes what it is going to sleep on.
   sleepers_.fetch_add(1);
-  sleepers.count.fetch_add(1);
-  for (;;) {
-    const uint32_t wakings = sleepers.wakings.load();
-    Help();
-    if (Newest() >= last) break;
-    syscall(SYS_futex, &sleepers.wakings, FUTEX_WAIT_BITSET_PRIVATE, wakings, nullptr, nullptr, BitOf(last));
-  }
-  sleepers.count.fetch_sub(1, std::memory_order_relaxed);
+  published_[last % kSlots].Await(
+      [&] {
+        Help();
+        return Newest() >= last;
+      },
+      BitOf(last));
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -73,10 +62,7 @@ void WriteGate::Help() {
 
 void WriteGate::WakeSleepers(uint64_t from, uint64_t to) {
   for (uint64_t number = from + 1; number <= to; ++number) {
-    Sleepers& sleepers = sleepers_of_[number % kSlots];
-    if (sleepers.count.load() == 0) continue;
-    sleepers.wakings.fetch_add(1);
-    syscall(SYS_futex, &sleepers.wakings, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, BitOf(number));
+    published_[number % kSlots].WakeAll(BitOf(number));
   }
 }
 

@@ -31,6 +31,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "util/futex.h"
 #include "util/mutex.h"
 
 namespace cairn {
@@ -126,11 +127,6 @@ class WriteGate {
   // The same, by one who waits.
   void Help();
 
-  // Those who sleep until a number is published; numbers that lie kSlots apart share one, with a bit each.
-  struct Sleepers {
-    std::atomic<uint32_t> wakings{0};  // they sleep on it
-    std::atomic<uint32_t> count{0};
-  };
   static uint32_t BitOf(uint64_t number) { return uint32_t{1} << (number / kSlots % 32); }
   // Wakes whoever waits for a number above `from` and up to `to`, which are published.
   void Wake(uint64_t from, uint64_t to) {
@@ -151,7 +147,8 @@ class WriteGate {
   std::atomic<uint64_t> sleeps_{0};
   std::atomic<uint64_t> state_waiters_{0};
   alignas(64) std::array<std::atomic<uint64_t>, kSlots> slots_{};
-  alignas(64) std::array<Sleepers, kSlots> sleepers_of_;
+  // Who sleeps until a number is published; numbers that lie kSlots apart share one, with a bit each.
+  alignas(64) std::array<Futex, kSlots> published_;
 
   mutable CheckedMutex mutex_;
   ConditionVariable changed_;

@@ -4,12 +4,14 @@
 
 namespace cairn {
 
+using rocksdb::Status;
 using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
 
 namespace {
 
-// Longer than a record of ordinary size takes to be written. Who waits longer sleeps.
+// Longer than an ordinary record takes to be written. Who waits longer sleeps, and so does who sees others sleep:
+// there are more writers than cores then.
 constexpr int kRecordSpins = 200;
 
 // A record takes no more batches when it has so many, as RocksDB's.
@@ -19,105 +21,113 @@ constexpr size_t kKeptBytes = 64 << 10;
 
 }  // namespace
 
-WriteLog::Record* WriteLog::RecordFrom(uint64_t first) {
-  Group& group = groups_[open_ % kGroups];
-  if (group.used > 0) {
-    Record* const last = &group.records[group.used - 1];
-    const bool follows = WriteBatchInternal::Sequence(&last->batch) + WriteBatchInternal::Count(&last->batch) == first;
-    if (follows && last->batch.GetDataSize() < kMostBytes) return last;
+void WriteLog::OpenGroup() {
+  if (free_.empty()) {
+    groups_.push_back(std::make_unique<Group>());
+    open_ = groups_.back().get();
+  } else {
+    open_ = free_.back();
+    free_.pop_back();
   }
-  if (group.used == group.records.size()) group.records.emplace_back();
-  Record* const record = &group.records[group.used++];
+}
+
+void WriteLog::Recycle(Group* group) {
+  for (size_t i = 0; i < group->used; ++i) {
+    Record& record = group->records[i];
+    if (record.batch.GetDataSize() > kKeptBytes) {
+      record.batch = WriteBatch();
+    } else {
+      record.batch.Clear();
+    }
+  }
+  group->used = 0;
+  group->members.store(0);
+  group->done.store(false);
+  group->open.store(true);
+  group->failure = Status::OK();
+  group->failed_from = 0;
+  free_.push_back(group);
+}
+
+WriteLog::Record* WriteLog::RecordFrom(uint64_t first, bool ignore_missing_families) {
+  Group* const group = open_;
+  if (group->used > 0) {
+    Record* const last = &group->records[group->used - 1];
+    const bool follows = WriteBatchInternal::Sequence(&last->batch) + WriteBatchInternal::Count(&last->batch) == first;
+    if (follows && last->ignore_missing_families == ignore_missing_families && last->batch.GetDataSize() < kMostBytes) {
+      return last;
+    }
+  }
+  if (group->used == group->records.size()) group->records.emplace_back();
+  Record* const record = &group->records[group->used++];
+  record->ignore_missing_families = ignore_missing_families;
   WriteBatchInternal::SetSequence(&record->batch, first);
   return record;
 }
 
-// Before they know that it is written.
-void WriteLog::TellOfOthers(Record* record) {
-  if (record->writers.size() > 1) {
-    const uint64_t first = WriteBatchInternal::Sequence(&record->batch);
-    const auto together = std::make_shared<Together>();
-    together->first = first;
-    together->last = first + WriteBatchInternal::Count(&record->batch) - 1;
-    together->batches.store(record->writers.size(), std::memory_order_relaxed);
-    for (std::shared_ptr<Together>* writer : record->writers) *writer = together;
-  }
-  record->writers.clear();
-  if (record->batch.GetDataSize() > kKeptBytes) {
-    record->batch = WriteBatch();
-  } else {
-    record->batch.Clear();
-  }
-}
-
-void WriteLog::WriteWhole(const WriteBatch& record) {
-  writing_.store(true, std::memory_order_relaxed);
-  rocksdb::Status s;
+Status WriteLog::WriteWhole(const WriteBatch& record) {
+  writing_.store(true);
+  Status s;
   {
     const MutexUnlock unlocked(&mutex_);
     s = write_(record);
   }
-  if (!s.ok()) failed_from_ = WriteBatchInternal::Sequence(&record);
-  Written(s);
+  if (!s.ok()) failure_ = s;
+  writing_.store(false);
+  return s;
 }
 
 void WriteLog::WriteGroup() {
-  writing_.store(true, std::memory_order_relaxed);
-  const uint64_t closed = open_++;
-  Group& group = groups_[closed % kGroups];
-  rocksdb::Status s;
-  uint64_t failed = 0;
+  Group* const group = open_;
+  OpenGroup();
+  writing_.store(true);
+  group->open.store(false);
+  // If a record failed while the group was open, all of it fails.
+  group->failure = failure_;
   {
     const MutexUnlock unlocked(&mutex_);
-    for (size_t i = 0; i < group.used; ++i) {
-      Record& record = group.records[i];
-      if (s.ok()) {
-        failed = WriteBatchInternal::Sequence(&record.batch);
-        s = write_(record.batch);
-      }
-      TellOfOthers(&record);
+    for (size_t i = 0; i < group->used && group->failure.ok(); ++i) {
+      const WriteBatch& record = group->records[i].batch;
+      group->failure = write_(record);
+      if (!group->failure.ok()) group->failed_from = WriteBatchInternal::Sequence(&record);
     }
-    group.used = 0;
   }
-  if (s.ok()) {
-    done_.store(closed + 1, std::memory_order_release);
-  } else {
-    failed_from_ = failed;
-  }
-  if (sleepers_[closed % kGroups] > 0) changed_[closed % kGroups].NotifyAll();
-  Written(s);
+  if (!group->failure.ok()) failure_ = group->failure;
+  writing_.store(false);
 }
 
-// Of those who wait for the next group one is enough to write it.
-void WriteLog::Written(const rocksdb::Status& s) {
-  if (!s.ok()) failure_ = s;
-  writing_.store(false, std::memory_order_release);
-  if (sleepers_[open_ % kGroups] == 0) return;
-  if (s.ok()) {
-    changed_[open_ % kGroups].NotifyOne();
-  } else {
-    changed_[open_ % kGroups].NotifyAll();
+void WriteLog::ApplyGroup(Group* group) {
+  for (size_t i = 0; i < group->used; ++i) {
+    Record& record = group->records[i];
+    const bool failed = !group->failure.ok() && WriteBatchInternal::Sequence(&record.batch) >= group->failed_from;
+    const Status s = apply_(&record.batch, record.ignore_missing_families, failed ? group->failure : Status::OK());
+    if (s.ok() || failed) continue;
+    group->failure = s;
+    group->failed_from = WriteBatchInternal::Sequence(&record.batch);
   }
+  group->done.store(true);
+  group->changed.WakeAll();
 }
 
-void WriteLog::Await(uint64_t group) {
-  for (int i = 0; i < kRecordSpins; ++i) {
-    if (IsDone(group) || !IsWriting()) return;
+void WriteLog::Await(Group* group) {
+  const auto is_due = [&] { return group->done.load() || (group->open.load() && !writing_.load()); };
+  for (int i = 0; i < kRecordSpins && !group->changed.HasSleepers(); ++i) {
+    if (is_due()) return;
     rocksdb::port::AsmVolatilePause();
   }
+  group->changed.Await(is_due);
+}
+
+void WriteLog::Leave(Group* group, uint64_t first, Status* s) {
+  if (!group->failure.ok() && first >= group->failed_from) *s = group->failure;
+  if (group->members.fetch_sub(1) > 1) return;
   const MutexLock lock(&mutex_);
-  ++sleepers_[group % kGroups];
-  while (!IsDone(group) && IsWriting()) changed_[group % kGroups].Wait(&mutex_);
-  --sleepers_[group % kGroups];
+  Recycle(group);
 }
 
 void WriteLog::Reset() {
   const MutexLock lock(&mutex_);
-  if (failure_.ok()) return;
-  failure_ = rocksdb::Status::OK();
-  Group& group = groups_[open_ % kGroups];
-  for (size_t i = 0; i < group.used; ++i) group.records[i] = Record();
-  group.used = 0;
+  failure_ = Status::OK();
 }
 
 }  // namespace cairn

@@ -1,18 +1,18 @@
 // How writers that do not queue share the WAL (docs/design/write_path.md): each adds its batch to what is to be written
-// next, and one of those who wait writes that, for all of them.
+// next. One of those who wait writes that for all of them, inserts it, and publishes it.
 //
 // Invariants
 //   (1) Numbers are taken and batches are added under one lock: records, and the batches in them, have the order of
 //       their numbers. In a record no number is missing; one that a write without a WAL has taken begins another.
-//   (2) At most one thread writes, without the lock.
+//   (2) At most one thread writes, without the lock. Others may insert meanwhile what they have written before.
 //   (3) When a record could not be written, none that follows it is, until Reset. What was in records before it is OK.
 //   (4) The batches of a record become visible at once: readers of the WAL take a record as a whole.
+//   (5) A group of records is used again only when all of its members have left.
 //
 // Thread-safety: all functions, by all threads, unless they say otherwise.
 
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -23,6 +23,7 @@
 #include "db/write_batch_internal.h"
 #include "rocksdb/status.h"
 #include "rocksdb/write_batch.h"
+#include "util/futex.h"
 #include "util/mutex.h"
 
 namespace cairn {
@@ -31,100 +32,129 @@ class WriteLog {
  public:
   // Writes a record; one at a time.
   using WriteRecord = std::function<rocksdb::Status(const rocksdb::WriteBatch& record)>;
+  // Inserts the batches of a record, unless `logged` says that it is not in the WAL, and publishes their numbers.
+  using ApplyRecord = std::function<rocksdb::Status(rocksdb::WriteBatch* record, bool ignore_missing_families,
+                                                    const rocksdb::Status& logged)>;
 
   WriteLog() = default;
   WriteLog(const WriteLog&) = delete;
   WriteLog& operator=(const WriteLog&) = delete;
 
   // Before the first Append.
-  void Use(WriteRecord write) { write_ = std::move(write); }
+  void Use(WriteRecord write, ApplyRecord apply) {
+    write_ = std::move(write);
+    apply_ = std::move(apply);
+  }
 
-  // The batches of one record.
-  struct Together {
-    uint64_t first, last;           // their numbers
-    std::atomic<uint64_t> batches;  // that are not in their memtables yet
+  enum class Applied {
+    kNot,  // the caller must insert its batch, unless *s says that it is not in the WAL, and publish its numbers
+    kBySelf,
+    kByOther,
   };
 
   // Takes `entries` numbers by enter(), which returns the first or 0, and returns when they are in the WAL, or with the
-  // reason why not. add(record) adds them to a record. `whole`, unless null, is a batch of just them, which becomes the
-  // record if nobody else waits. *together stays null unless there are others in the record.
+  // reason why not. add(record) adds them to a record, where they are inserted with `ignore_missing_families`. `whole`,
+  // unless null, is a batch of just them, which becomes the record if nobody else waits.
   template <class Enter, class Add>
-  uint64_t Append(uint64_t entries, const Enter& enter, rocksdb::WriteBatch* whole, const Add& add,
-                  std::shared_ptr<Together>* together, rocksdb::Status* s) CAIRN_EXCLUDES(mutex_);
+  uint64_t Append(uint64_t entries, bool ignore_missing_families, const Enter& enter, rocksdb::WriteBatch* whole,
+                  const Add& add, Applied* applied, rocksdb::Status* s) CAIRN_EXCLUDES(mutex_);
 
   // Records are written again after a failure. REQUIRES: nobody is in Append with numbers.
   void Reset() CAIRN_EXCLUDES(mutex_);
 
  private:
-  // One group waits to be written while another is: who sleeps waits for one of the two.
-  static constexpr uint64_t kGroups = 2;
-
   struct Record {
     rocksdb::WriteBatch batch;
-    std::vector<std::shared_ptr<Together>*> writers;  // who wait until it is written
+    bool ignore_missing_families = false;
   };
   // Records of one write; their memory stays.
   struct Group {
     std::vector<Record> records;
     size_t used = 0;
+    std::atomic<uint32_t> members{0};  // who have not left
+    std::atomic<bool> open{true};      // takes batches
+    std::atomic<bool> done{false};     // published, or failed
+    Futex changed;
+    // Of the first record that failed; for all who see that it is done.
+    rocksdb::Status failure;
+    uint64_t failed_from = 0;
   };
 
-  Record* RecordFrom(uint64_t first) CAIRN_REQUIRES(mutex_);
-  static void TellOfOthers(Record* record);
-  void WriteWhole(const rocksdb::WriteBatch& record) CAIRN_REQUIRES(mutex_);
+  Record* RecordFrom(uint64_t first, bool ignore_missing_families) CAIRN_REQUIRES(mutex_);
+  void OpenGroup() CAIRN_REQUIRES(mutex_);
+  // REQUIRES: its members have left.
+  void Recycle(Group* group) CAIRN_REQUIRES(mutex_);
+  rocksdb::Status WriteWhole(const rocksdb::WriteBatch& record) CAIRN_REQUIRES(mutex_);
+  // Closes the open group and writes it.
   void WriteGroup() CAIRN_REQUIRES(mutex_);
-  void Written(const rocksdb::Status& s) CAIRN_REQUIRES(mutex_);
-  // Returns when the group is written or its turn has come, or nothing is written any more.
-  void Await(uint64_t group) CAIRN_EXCLUDES(mutex_);
-  bool IsDone(uint64_t group) const { return done_.load(std::memory_order_acquire) > group; }
-  bool IsWriting() const { return writing_.load(std::memory_order_acquire); }
+  void ApplyGroup(Group* group);
+  // Returns when the group is done, or its turn has come.
+  void Await(Group* group);
+  // *s becomes what has become of the batch with that number.
+  void Leave(Group* group, uint64_t first, rocksdb::Status* s) CAIRN_EXCLUDES(mutex_);
 
   WriteRecord write_;
+  ApplyRecord apply_;
   CheckedMutex mutex_;
-  std::array<Group, kGroups> groups_ CAIRN_GUARDED_BY(mutex_);  // but that which is written
-  uint64_t open_ CAIRN_GUARDED_BY(mutex_) = 0;                  // the group that takes batches
+  Group* open_ CAIRN_GUARDED_BY(mutex_) = nullptr;
+  std::vector<std::unique_ptr<Group>> groups_ CAIRN_GUARDED_BY(mutex_);  // all
+  std::vector<Group*> free_ CAIRN_GUARDED_BY(mutex_);
   rocksdb::Status failure_ CAIRN_GUARDED_BY(mutex_);
-  uint64_t failed_from_ CAIRN_GUARDED_BY(mutex_) = 0;  // the first number of the record that failed
-  std::array<ConditionVariable, kGroups> changed_;
-  std::array<int, kGroups> sleepers_ CAIRN_GUARDED_BY(mutex_) = {};
-  std::atomic<bool> writing_{false};
-  std::atomic<uint64_t> done_{0};  // groups that are written
+  std::atomic<bool> writing_{false};  // changes under the lock
 };
 
 template <class Enter, class Add>
-uint64_t WriteLog::Append(uint64_t entries, const Enter& enter, rocksdb::WriteBatch* whole, const Add& add,
-                          std::shared_ptr<Together>* together, rocksdb::Status* s) {
+uint64_t WriteLog::Append(uint64_t entries, bool ignore_missing_families, const Enter& enter,
+                          rocksdb::WriteBatch* whole, const Add& add, Applied* applied, rocksdb::Status* s) {
   using rocksdb::WriteBatchInternal;
+  *applied = Applied::kNot;
   mutex_.Lock();
   const uint64_t first = enter();
-  const uint64_t group = open_;
-  if (first == 0) {
-    // Nothing has happened.
-  } else if (!failure_.ok()) {
-    *s = failure_;
-  } else if (whole != nullptr && !IsWriting() && groups_[group % kGroups].used == 0) {
+  if (first == 0 || !failure_.ok()) {
+    if (first != 0) *s = failure_;
+    mutex_.Unlock();
+    return first;
+  }
+  if (open_ == nullptr) OpenGroup();
+  Group* const group = open_;
+  if (whole != nullptr && !writing_.load() && group->used == 0) {
     WriteBatchInternal::SetSequence(whole, first);
-    WriteWhole(*whole);
-    *s = failure_;
-  } else {
-    Record* const record = RecordFrom(first);
-    const uint32_t count = WriteBatchInternal::Count(&record->batch) + static_cast<uint32_t>(entries);
-    add(&record->batch);
-    WriteBatchInternal::SetCount(&record->batch, count);
-    record->writers.push_back(together);
-    while (!IsDone(group) && failure_.ok()) {
-      if (!IsWriting()) {
-        WriteGroup();
-        continue;
-      }
-      mutex_.Unlock();
-      Await(group);
-      if (IsDone(group)) return first;
-      mutex_.Lock();
+    *s = WriteWhole(*whole);
+    Group* const next = open_;
+    mutex_.Unlock();
+    next->changed.WakeOne();
+    return first;
+  }
+  Record* const record = RecordFrom(first, ignore_missing_families);
+  const uint32_t count = WriteBatchInternal::Count(&record->batch) + static_cast<uint32_t>(entries);
+  add(&record->batch);
+  WriteBatchInternal::SetCount(&record->batch, count);
+  group->members.fetch_add(1);
+  while (!group->open.load() || writing_.load()) {
+    mutex_.Unlock();
+    Await(group);
+    if (group->done.load()) {
+      *applied = Applied::kByOther;
+      Leave(group, first, s);
+      return first;
     }
-    if (!IsDone(group) && first >= failed_from_) *s = failure_;
+    mutex_.Lock();
+  }
+  WriteGroup();
+  Group* const next = open_;
+  const bool alone = group->members.load() == 1;
+  if (alone) {
+    *s = group->failure;
+    Recycle(group);
   }
   mutex_.Unlock();
+  // Of those who wait for the next group one is enough to write it.
+  next->changed.WakeOne();
+  if (!alone) {
+    *applied = Applied::kBySelf;
+    ApplyGroup(group);
+    Leave(group, first, s);
+  }
   return first;
 }
 

@@ -23,7 +23,8 @@ using rocksdb::WriteBatchInternal;
 class Wal {
  public:
   Wal() {
-    log.Use([this](const WriteBatch& record) { return Write(record); });
+    log.Use([this](const WriteBatch& record) { return Write(record); },
+            [this](WriteBatch* record, bool, const Status& logged_status) { return Apply(*record, logged_status); });
   }
 
   // Returns the first number.
@@ -36,13 +37,11 @@ class Wal {
       return first;
     };
     const auto add = [&](WriteBatch* record) { EXPECT_OK(WriteBatchInternal::Append(record, &batch)); };
-    std::shared_ptr<WriteLog::Together> together;
-    first = log.Append(entries, enter, as_a_whole ? &batch : nullptr, add, &together, s);
-    if (together != nullptr) {
-      EXPECT_LE(together->first, first);
-      EXPECT_GE(together->last, first + entries - 1);
-      EXPECT_GT(together->last - together->first, entries - 1);
-      EXPECT_GT(together->batches.fetch_sub(1), 0u);
+    auto how = WriteLog::Applied::kNot;
+    first = log.Append(entries, false, enter, as_a_whole ? &batch : nullptr, add, &how, s);
+    if (how == WriteLog::Applied::kNot) {
+      applied += entries;
+    } else {
       ++shared;
     }
     return first;
@@ -74,11 +73,19 @@ class Wal {
     return Status::OK();
   }
 
+  // As often as a record is written, or was to be.
+  Status Apply(const WriteBatch& record, const Status& logged_status) {
+    EXPECT_EQ(logged_status.ok(), newest >= WriteBatchInternal::Sequence(&record) + record.Count() - 1);
+    applied += record.Count();
+    if (WriteBatchInternal::Sequence(&record) < insert_fails_from) return logged_status;
+    return Status::InvalidArgument("it cannot be inserted");
+  }
+
   WriteLog log;
   std::atomic<uint64_t> next{1};
   std::atomic<bool> held{false}, fails{false}, writing{false};
-  std::atomic<uint64_t> newest{0}, records{0}, logged{0}, shared{0};
-  std::atomic<uint64_t> fails_from{UINT64_MAX};
+  std::atomic<uint64_t> newest{0}, records{0}, logged{0}, applied{0}, shared{0};
+  std::atomic<uint64_t> fails_from{UINT64_MAX}, insert_fails_from{UINT64_MAX};
 };
 
 TEST(WriteLogTest, HoldsAllBatchesInTheOrderOfTheirNumbers) {
@@ -104,6 +111,7 @@ TEST(WriteLogTest, HoldsAllBatchesInTheOrderOfTheirNumbers) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wal.logged + unlogged + 1, wal.next);
+  EXPECT_EQ(wal.applied, wal.logged);
 }
 
 TEST(WriteLogTest, WritesOneRecordForAllWhoWait) {
@@ -125,6 +133,7 @@ TEST(WriteLogTest, WritesOneRecordForAllWhoWait) {
   // The last may have taken its number, and not yet the lock.
   EXPECT_LE(wal.records, 3u);
   EXPECT_GE(wal.shared, 4u);
+  EXPECT_EQ(wal.applied, 6u);
 }
 
 // A number that was not logged begins another record; only what is in that one fails with it.
@@ -151,6 +160,29 @@ TEST(WriteLogTest, KeepsWhatIsInRecordsBeforeTheOneThatFailed) {
   EXPECT_EQ(wal.logged, 2u);
 }
 
+// Another record of the same group, and a record that was not logged, are not the reason.
+TEST(WriteLogTest, TellsWhoCouldNotBeInserted) {
+  Wal wal;
+  wal.held = true;
+  wal.insert_fails_from = 5;
+  std::vector<std::thread> threads;
+  std::array<Status, 6> statuses;
+  const auto write = [&](size_t i) { threads.emplace_back([&, i] { wal.Append(1, false, &statuses[i]); }); };
+  write(0);
+  ASSERT_TRUE(Await([&] { return wal.writing.load(); }));
+  for (size_t i = 1; i <= 2; ++i) write(i);
+  ASSERT_TRUE(Await([&] { return wal.next == 4; }));
+  EXPECT_EQ(wal.next++, 4u);
+  for (size_t i = 3; i <= 5; ++i) write(i);
+  ASSERT_TRUE(Await([&] { return wal.next == 8; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the last gets the lock behind its number
+  wal.held = false;
+  for (auto& thread : threads) thread.join();
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(statuses[i].IsInvalidArgument(), i >= 3) << i;
+  EXPECT_EQ(wal.logged, 6u);
+  EXPECT_EQ(wal.applied, 6u);
+}
+
 TEST(WriteLogTest, WritesNothingBehindARecordThatFailed) {
   Wal wal;
   wal.held = true;
@@ -168,6 +200,7 @@ TEST(WriteLogTest, WritesNothingBehindARecordThatFailed) {
   wal.held = false;
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(refused, 6);
+  EXPECT_EQ(wal.applied, 6u);
   wal.fails = false;
   Status s;
   wal.Append(1, true, &s);
@@ -183,9 +216,9 @@ TEST(WriteLogTest, WritesNothingBehindARecordThatFailed) {
 TEST(WriteLogTest, TakesNothingFromWhoGetsNoNumber) {
   Wal wal;
   Status s;
-  std::shared_ptr<WriteLog::Together> together;
+  auto applied = WriteLog::Applied::kNot;
   EXPECT_EQ(wal.log.Append(
-                1, [] { return uint64_t{0}; }, nullptr, [](WriteBatch*) { ADD_FAILURE(); }, &together, &s),
+                1, false, [] { return uint64_t{0}; }, nullptr, [](WriteBatch*) { ADD_FAILURE(); }, &applied, &s),
             0u);
   EXPECT_EQ(wal.records, 0u);
 }
