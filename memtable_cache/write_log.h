@@ -9,9 +9,14 @@
 //   (4) The batches of a record become visible at once: readers of the WAL take a record as a whole.
 //   (5) A group of records is used again only when all of its members have left.
 //
+// Where two write at the same time, they write together: who comes first waits about a microsecond for the other, and
+// the thread that has written last writes again, as it has the log's state in its core's cache.
+//
 // Thread-safety: all functions, by all threads, unless they say otherwise.
 
 #pragma once
+
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -54,7 +59,7 @@ class WriteLog {
 
   // Takes `entries` numbers by enter(), which returns the first or 0, and returns when they are in the WAL, or with the
   // reason why not. add(record) adds them to a record, where they are inserted with `ignore_missing_families`. `whole`,
-  // unless null, is a batch of just them, which becomes the record if nobody else waits.
+  // unless null, is a batch of just them, which becomes the record if nobody else writes.
   template <class Enter, class Add>
   uint64_t Append(uint64_t entries, bool ignore_missing_families, const Enter& enter, rocksdb::WriteBatch* whole,
                   const Add& add, Applied* applied, rocksdb::Status* s) CAIRN_EXCLUDES(mutex_);
@@ -63,6 +68,9 @@ class WriteLog {
   void Reset() CAIRN_EXCLUDES(mutex_);
 
  private:
+  // Of a batch that is worth copying for another's sake.
+  static constexpr size_t kSmallBytes = 1024;
+
   struct Record {
     rocksdb::WriteBatch batch;
     bool ignore_missing_families = false;
@@ -80,27 +88,36 @@ class WriteLog {
     uint64_t failed_from = 0;
   };
 
+  // Keeps its memory, unless that is much.
+  static void ClearRecord(rocksdb::WriteBatch* record);
   Record* RecordFrom(uint64_t first, bool ignore_missing_families) CAIRN_REQUIRES(mutex_);
   void OpenGroup() CAIRN_REQUIRES(mutex_);
-  // REQUIRES: its members have left.
-  void Recycle(Group* group) CAIRN_REQUIRES(mutex_);
   rocksdb::Status WriteWhole(const rocksdb::WriteBatch& record) CAIRN_REQUIRES(mutex_);
+  // Whether others write at the same time, so that the open group is worth waiting for: two batches in one record cost
+  // hardly more than one.
+  bool ExpectsOthers(const Group& group) CAIRN_REQUIRES(mutex_);
+  // Returns when they have come, or one of them writes, or after about the time that they take to come again.
+  void AwaitOthers(Group* group) CAIRN_REQUIRES(mutex_);
   // Closes the open group and writes it.
   void WriteGroup() CAIRN_REQUIRES(mutex_);
   void ApplyGroup(Group* group);
   // Returns when the group is done, or its turn has come.
   void Await(Group* group);
   // *s becomes what has become of the batch with that number.
-  void Leave(Group* group, uint64_t first, rocksdb::Status* s) CAIRN_EXCLUDES(mutex_);
+  static void Leave(Group* group, uint64_t first, rocksdb::Status* s);
 
   WriteRecord write_;
   ApplyRecord apply_;
   CheckedMutex mutex_;
   Group* open_ CAIRN_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::unique_ptr<Group>> groups_ CAIRN_GUARDED_BY(mutex_);  // all
-  std::vector<Group*> free_ CAIRN_GUARDED_BY(mutex_);
   rocksdb::Status failure_ CAIRN_GUARDED_BY(mutex_);
-  std::atomic<bool> writing_{false};  // changes under the lock
+  std::atomic<bool> writing_{false};                    // changes under the lock
+  rocksdb::WriteBatch alone_ CAIRN_GUARDED_BY(mutex_);  // the record of who writes alone, without the lock
+  uint32_t last_members_ CAIRN_GUARDED_BY(mutex_) = 1;  // of the last group that was written
+  pthread_t last_writer_ CAIRN_GUARDED_BY(mutex_) = {};
+  uint32_t writes_alone_ CAIRN_GUARDED_BY(mutex_) = 0;     // so many groups more do not wait for others
+  uint32_t disappointments_ CAIRN_GUARDED_BY(mutex_) = 0;  // waits in vain, one after the other
 };
 
 template <class Enter, class Add>
@@ -108,7 +125,7 @@ uint64_t WriteLog::Append(uint64_t entries, bool ignore_missing_families, const 
                           rocksdb::WriteBatch* whole, const Add& add, Applied* applied, rocksdb::Status* s) {
   using rocksdb::WriteBatchInternal;
   *applied = Applied::kNot;
-  mutex_.Lock();
+  mutex_.LockSpinning();
   const uint64_t first = enter();
   if (first == 0 || !failure_.ok()) {
     if (first != 0) *s = failure_;
@@ -117,11 +134,17 @@ uint64_t WriteLog::Append(uint64_t entries, bool ignore_missing_families, const 
   }
   if (open_ == nullptr) OpenGroup();
   Group* const group = open_;
-  if (whole != nullptr && !writing_.load() && group->used == 0) {
+  const bool small = whole == nullptr || whole->GetDataSize() <= kSmallBytes;
+  if (!writing_.load() && group->used == 0 && !(small && ExpectsOthers(*group))) {
+    if (whole == nullptr) {
+      ClearRecord(&alone_);
+      add(whole = &alone_);
+    }
     WriteBatchInternal::SetSequence(whole, first);
     *s = WriteWhole(*whole);
     Group* const next = open_;
     mutex_.Unlock();
+    // Of those who wait for the next group one is enough to write it.
     next->changed.WakeOne();
     return first;
   }
@@ -129,32 +152,31 @@ uint64_t WriteLog::Append(uint64_t entries, bool ignore_missing_families, const 
   const uint32_t count = WriteBatchInternal::Count(&record->batch) + static_cast<uint32_t>(entries);
   add(&record->batch);
   WriteBatchInternal::SetCount(&record->batch, count);
-  group->members.fetch_add(1);
-  while (!group->open.load() || writing_.load()) {
-    mutex_.Unlock();
-    Await(group);
-    if (group->done.load()) {
-      *applied = Applied::kByOther;
-      Leave(group, first, s);
-      return first;
+  group->members.fetch_add(1, std::memory_order_relaxed);
+  for (bool waits = true;;) {
+    if (!group->open.load() || writing_.load()) {
+      mutex_.Unlock();
+      Await(group);
+      if (group->done.load()) {
+        *applied = Applied::kByOther;
+        Leave(group, first, s);
+        return first;
+      }
+      mutex_.LockSpinning();
+    } else if (waits && ExpectsOthers(*group)) {
+      AwaitOthers(group);
+      waits = false;
+    } else {
+      break;
     }
-    mutex_.Lock();
   }
   WriteGroup();
   Group* const next = open_;
-  const bool alone = group->members.load() == 1;
-  if (alone) {
-    *s = group->failure;
-    Recycle(group);
-  }
+  if (group->members.load() > 1) *applied = Applied::kBySelf;
   mutex_.Unlock();
-  // Of those who wait for the next group one is enough to write it.
   next->changed.WakeOne();
-  if (!alone) {
-    *applied = Applied::kBySelf;
-    ApplyGroup(group);
-    Leave(group, first, s);
-  }
+  if (*applied == Applied::kBySelf) ApplyGroup(group);
+  Leave(group, first, s);
   return first;
 }
 
