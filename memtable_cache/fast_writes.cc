@@ -101,8 +101,8 @@ std::atomic<int> FastWrites::served{0};
 // REQUIRES: the gate was entered for them.
 class FastWrites::Inserter {
  public:
-  Inserter(const Parts& parts, bool ignore_missing_families)
-      : parts_(parts), ignore_missing_families_(ignore_missing_families) {}
+  Inserter(FastWrites* writes, bool ignore_missing_families)
+      : writes_(writes), ignore_missing_families_(ignore_missing_families) {}
   ~Inserter() { Finish(); }
   Inserter(const Inserter&) = delete;
   Inserter& operator=(const Inserter&) = delete;
@@ -121,7 +121,7 @@ class FastWrites::Inserter {
   bool MoveTo(uint32_t family) {
     if (family_ != nullptr && family_->GetID() == family) return true;
     Finish();
-    family_ = family == 0 ? parts_.families->GetDefault() : parts_.families->GetColumnFamily(family);
+    family_ = family == 0 ? writes_->parts_.families->GetDefault() : writes_->parts_.families->GetColumnFamily(family);
     return family_ != nullptr;
   }
   // Counts what was added to the memtable, and asks for its flush when it is full.
@@ -130,10 +130,12 @@ class FastWrites::Inserter {
     rocksdb::MemTable* const memtable = family_->mem();
     memtable->BatchPostProcess(added_);
     added_ = rocksdb::MemTablePostProcessInfo();
-    if (memtable->ShouldScheduleFlush() && memtable->MarkFlushScheduled()) parts_.flushes->ScheduleWork(family_);
+    if (!memtable->ShouldScheduleFlush() || !memtable->MarkFlushScheduled()) return;
+    writes_->parts_.flushes->ScheduleWork(family_);
+    writes_->switch_due_.store(true, std::memory_order_relaxed);
   }
 
-  const Parts& parts_;
+  FastWrites* const writes_;
   const bool ignore_missing_families_;
   rocksdb::ColumnFamilyData* family_ = nullptr;
   rocksdb::MemTablePostProcessInfo added_;
@@ -226,18 +228,21 @@ FastWrites::Reason FastWrites::AgainstState() const {
       parts_.buffers->ShouldStall() || *parts_.tracer != nullptr) {
     return kHeldBack;
   }
-  if (!parts_.flushes->Empty() || !parts_.trims->Empty() || parts_.buffers->ShouldFlush() ||
-      switch_due_.load(std::memory_order_relaxed)) {
-    return kSwitch;
-  }
-  return kNone;
+  return parts_.buffers->ShouldFlush() || switch_due_.load(std::memory_order_relaxed) ? kSwitch : kNone;
+}
+
+// Queued writes may have left a switch to the next one. RocksDB lets nobody ask while it takes from these, which it
+// does behind the closed gate; while that is open only the writers inside add to them, and note it in switch_due_.
+FastWrites::Reason FastWrites::AgainstOpening() const {
+  const Reason reason = AgainstState();
+  return reason == kNone && (!parts_.flushes->Empty() || !parts_.trims->Empty()) ? kSwitch : reason;
 }
 
 template <class TryEnter>
 uint64_t FastWrites::Enter(const WriteOptions& options, const TryEnter& try_enter, Reason* reason) {
   // Whoever opens the gate looks anew: what has been stopped while it was closed stays so.
   const auto may_open = [&] {
-    *reason = AgainstState();
+    *reason = AgainstOpening();
     if (*reason != kNone) return false;
     // Nobody is inside, and RocksDB has resumed from what had stopped it.
     failed_at_.store(UINT64_MAX);
@@ -372,7 +377,7 @@ Status FastWrites::Insert(bool ignore_missing_families, const What& what, uint64
   }
   Status s;
   {
-    Inserter inserter(parts_, ignore_missing_families);
+    Inserter inserter(this, ignore_missing_families);
     s = what.Insert(first, &inserter);
   }
   if (!s.ok()) {

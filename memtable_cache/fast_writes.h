@@ -157,6 +157,7 @@ class FastWrites {
   Reason Against(const rocksdb::WriteOptions& options) const;
   Reason Against(const rocksdb::WriteBatch& batch) const;
   Reason AgainstState() const;
+  Reason AgainstOpening() const;  // REQUIRES: the gate is closed, and nobody holds it
   // Calls try_enter() until it returns the first number: that, or 0 and why not.
   template <class TryEnter>
   uint64_t Enter(const rocksdb::WriteOptions& options, const TryEnter& try_enter, Reason* reason);
