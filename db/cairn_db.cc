@@ -8,6 +8,7 @@
 #include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "cairn/version.h"
 #include "db/entry_sizes.h"
 #include "db/opening.h"
 #include "db/set_options.h"
@@ -22,6 +23,7 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/rocksdb_own.h"
 #include "rocksdb/utilities/stackable_db.h"
+#include "rocksdb/version.h"
 #include "table/hash_order/batches.h"
 #include "table/hash_order/hash_order.h"
 #include "table/silt/silt_merges.h"
@@ -234,6 +236,7 @@ void DatabaseServices::OnBackgroundError(rocksdb::BackgroundErrorReason reason, 
 CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
                  bool read_only)
     : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {
+  rocksdb::Header(immutable_db_options_.info_log, "Cairn version: %s", Version());
   if (services()->fast_writes() != nullptr) services()->fast_writes()->Serve(this, sizeof(*this));
 }
 
@@ -812,13 +815,18 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
   const bool table = property == "cairn.stats";
   if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);
   *value = StatsText(this, family, table);
-  if (!table) return !value->empty();
+  if (!table) {
+    if (!value->empty()) value->insert(1, "\"version\":\"" + std::string(Version()) + "\",");
+    return !value->empty();
+  }
   SubMemTableStats memtable;
   if (GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
     *value += SubMemTableStatsToTable(memtable);
     if (services()->fast_writes() != nullptr) *value += services()->fast_writes()->ToText();
   }
-  return !value->empty();
+  if (value->empty()) return false;
+  value->insert(0, "Cairn " + std::string(Version()) + ", RocksDB " + rocksdb::GetRocksVersionAsString() + "\n");
+  return true;
 }
 
 bool CairnDB::GetIntProperty(ColumnFamilyHandle* family, const Slice& property, uint64_t* value) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "cairn/engines.h"
 #include "cairn/memtable.h"
 #include "cairn/trie.h"
+#include "cairn/version.h"
 #include "db/cairn_db.h"
 #include "db/entry_sizes.h"
 #include "gtest/gtest.h"
@@ -27,6 +29,7 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "rocksdb/version.h"
 #include "test/support.h"
 #include "test/testutil/copy_database.h"
 #include "utilities/blob_db/blob_db.h"
@@ -95,6 +98,20 @@ TEST_F(OpeningTest, ADatabaseWithoutCairnIsRocksDBsOwn) {
   db = Open(with_listener);
   EXPECT_TRUE(IsStock(db.get()));
   EXPECT_EQ(db->GetDBOptions().listeners.size(), 1u);
+}
+
+TEST_F(OpeningTest, SaysWhichCairnItIs) {
+  const Engine& engine = *FindEngine("trie_tiny");
+  auto db = Open(OptionsOf(engine));
+  const std::string version = Version();
+  std::string text;
+  EXPECT_TRUE(db->GetProperty("cairn.stats", &text));
+  EXPECT_EQ(text.rfind("Cairn " + version + ", RocksDB " + rocksdb::GetRocksVersionAsString() + "\n", 0), 0u) << text;
+  EXPECT_TRUE(db->GetProperty("cairn.stats.json", &text));
+  EXPECT_EQ(nlohmann::json::parse(text).at("version"), version);
+  EXPECT_OK(rocksdb::ReadFileToString(rocksdb::Env::Default(), db->GetName() + "/LOG", &text));
+  const size_t said = text.find("Cairn version: " + version + "\n");
+  EXPECT_LT(said, text.find("EVENT_LOG")) << text;
 }
 
 TEST_F(OpeningTest, EveryDoorOpensTheWholeEngine) {

@@ -1,5 +1,6 @@
 // The program `cairn`: one command a call, `cairn help` lists them.
 
+#include <cairn/version.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -60,7 +61,7 @@ int Main(int argc, char** argv) {
   const std::string name = argv[1];
   if (name == "help" || name == "--help" || name == "-h") return Help(argc - 1, argv + 1);
   if (name == "version" || name == "--version") {
-    std::printf("cairn %s, RocksDB %s\n", CAIRN_VERSION, rocksdb::GetRocksVersionAsString().c_str());
+    std::printf("cairn %s, RocksDB %s\n", Version(), rocksdb::GetRocksVersionAsString().c_str());
     return kExitOk;
   }
   const Command* command = FindCommand(name);

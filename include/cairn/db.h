@@ -18,8 +18,8 @@ namespace cairn {
 
 // The same as rocksdb::DB::Open of this library. docs/design/opening.md says what is different in a database with parts
 // of Cairn: pool files are recovered, tries compact at once, CompactRange compacts a whole trie, and
-// GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats, or of GetSiltStats (cairn/silt.h).
-// The caller deletes *db.
+// GetProperty("cairn.stats") and ("cairn.stats.json") give Cairn's version and the text of GetTrieStats, or of
+// GetSiltStats (cairn/silt.h). The caller deletes *db.
 rocksdb::Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db);
 rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
                      const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
