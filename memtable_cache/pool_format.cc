@@ -19,7 +19,7 @@ using rocksdb::Slice;
 
 namespace {
 
-constexpr char kMagic[] = "CairnPL4";
+constexpr char kMagic[] = "CairnPL4";  // the last character is the version
 constexpr char kSyncMagic[] = "CairnSY1";
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kDatabaseOffset = 80;
@@ -83,6 +83,11 @@ void EncodeSuperblock(const Superblock& superblock, char* to) {
   std::copy_n(directory.path.data(), path_bytes, to + kDirectoryPathOffset);
   EncodeFixed32(to + kPathCrcOffset, rocksdb::crc32c::Value(to + kDirectoryPathOffset, path_bytes));
   EncodeFixed32(to + kSuperblockCrcOffset, rocksdb::crc32c::Value(to, kSuperblockCrcOffset));
+}
+
+uint64_t PoolVersion(const char* superblock) {
+  const unsigned char last = static_cast<unsigned char>(superblock[kMagicBytes - 1]);
+  return memcmp(superblock, kMagic, kMagicBytes - 1) == 0 && last > '0' ? last - '0' : 0;
 }
 
 bool DecodeSuperblock(const char* from, Superblock* superblock) {

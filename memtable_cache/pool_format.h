@@ -64,7 +64,10 @@ struct Superblock {
 // `to` has kSuperblockBytes. Everything but the directory's path is in the first sector, its checksum as well: a
 // rewrite for the same directory, torn by a loss of power, is the old or the new superblock.
 void EncodeSuperblock(const Superblock& superblock, char* to);
-// False when magic or a checksum is wrong.
+// Of the pool file that begins with this superblock; 0: of none.
+uint64_t PoolVersion(const char* superblock);
+constexpr uint64_t kPoolVersion = 4;
+// False when magic, version or a checksum is wrong.
 bool DecodeSuperblock(const char* from, Superblock* superblock);
 
 // A sequence or file number with a check of its own, in one word.

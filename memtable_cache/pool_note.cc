@@ -3,10 +3,12 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "util/crc32c.h"
+#include "util/format_version.h"
 
 namespace cairn {
 
@@ -17,7 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFirstLine[] = "cairn pool note 2\n";
+constexpr char kTitle[] = "cairn pool note ";
+constexpr uint64_t kVersion = 2;
+
+std::string FirstLine() { return kTitle + std::to_string(kVersion) + "\n"; }
 
 std::string NotePath(const std::string& database) { return database + "/" + kPoolNoteName; }
 
@@ -54,14 +59,17 @@ std::string EncodePoolNote(const PoolNote& note) {
     body += "family " + std::to_string(id) + " " + rocksdb::Slice(name).ToString(/*hex=*/true) + "\n";
   }
   body += "pool " + note.pool + "\n";
-  return kFirstLine + ("checksum " + Hex(rocksdb::crc32c::Value(body.data(), body.size()))) + "\n" + body;
+  return FirstLine() + ("checksum " + Hex(rocksdb::crc32c::Value(body.data(), body.size()))) + "\n" + body;
 }
 
 Status DecodePoolNote(const std::string& text, PoolNote* note) {
   const Status damaged = Status::Corruption("the pool note is damaged");
-  const size_t head = sizeof(kFirstLine) - 1;
+  const size_t head = FirstLine().size();
   const size_t body_at = head + 9 + 16 + 1;
-  if (text.size() <= body_at || text.compare(0, head, kFirstLine) != 0) return damaged;
+  uint64_t version = 0;
+  if (text.rfind(kTitle, 0) == 0) version = strtoull(text.c_str() + strlen(kTitle), nullptr, 10);
+  if (version > kVersion) return Status::NotSupported("the pool note has " + UnknownVersion(version, kVersion));
+  if (text.size() <= body_at || text.compare(0, head, FirstLine()) != 0) return damaged;
   const std::string body = text.substr(body_at);
   const std::string checksum = "checksum " + Hex(rocksdb::crc32c::Value(body.data(), body.size())) + "\n";
   if (text.compare(head, checksum.size(), checksum) != 0) return damaged;
@@ -95,6 +103,7 @@ Status ReadPoolNote(Env* env, const std::string& database, PoolNote* note) {
   Status s = rocksdb::ReadFileToString(env, path, &text);
   if (!s.ok()) return s;
   s = DecodePoolNote(text, note);
+  if (s.IsNotSupported()) return Status::NotSupported(path, s.getState());
   if (!s.ok()) return Status::Corruption(path, "is damaged");
   if (fs::path(note->pool).is_relative()) note->pool = database + "/" + note->pool;
   return s;

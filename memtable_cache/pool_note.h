@@ -30,10 +30,10 @@ struct PoolNote {
 };
 
 std::string EncodePoolNote(const PoolNote& note);
-// Corruption says what is wrong with the text.
+// Corruption says what is wrong with the text, NotSupported that it is a later Cairn's.
 rocksdb::Status DecodePoolNote(const std::string& text, PoolNote* note);
 
-// NotFound when there is none; `note->pool` is a path that can be opened.
+// NotFound when there is none, NotSupported when a later Cairn wrote it; `note->pool` is a path that can be opened.
 rocksdb::Status ReadPoolNote(rocksdb::Env* env, const std::string& database, PoolNote* note);
 // Durable when it returns.
 rocksdb::Status NotePoolLive(rocksdb::Env* env, const std::string& database, const std::string& pool, uint64_t session,

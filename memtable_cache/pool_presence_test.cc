@@ -522,7 +522,8 @@ TEST_F(PoolPresenceTest, NoteRoundTrip) {
     EXPECT_TRUE(DecodePoolNote(text.substr(0, length), &read).IsCorruption()) << length;
     std::string damaged = text;
     damaged[length] ^= 1;
-    EXPECT_TRUE(DecodePoolNote(damaged, &read).IsCorruption()) << length;
+    const Status s = DecodePoolNote(damaged, &read);
+    EXPECT_TRUE(s.IsCorruption() || (s.IsNotSupported() && length == text.find('\n') - 1)) << length;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "memtable_cache/durable.h"
 #include "util/boot_number.h"
 #include "util/coding.h"
+#include "util/format_version.h"
 
 namespace cairn {
 
@@ -304,6 +305,13 @@ Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
     // A pool file whose making was interrupted is all zeros; one that has lost its first pages is not.
     const char* const rest_end = begin + file.bytes();
     if (std::all_of(end, rest_end, [](char c) { return c == 0; })) return Status::NotFound(file.path(), "is empty");
+  }
+  if (file.bytes() >= kSegmentsOffset) {
+    const uint64_t version = PoolVersion(begin);
+    // Both copies have it, so it is not damage.
+    if (version > kPoolVersion && version == PoolVersion(begin + kPoolPageBytes)) {
+      return Status::NotSupported(file.path(), "is a pool file of " + UnknownVersion(version, kPoolVersion));
+    }
   }
   return Damaged(file, 0, "this is no pool file, or its first pages are damaged");
 }

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "test/testutil/golden_file.h"
 #include "util/coding.h"
 #include "util/hash.h"
 
@@ -30,6 +31,12 @@ TEST(KeySampleTest, HoldsTheSmallestHashesOfATable) {
   auto expected = all.begin();
   for (size_t i = 0; i < 100; i++, ++expected) EXPECT_EQ(rocksdb::DecodeFixed64(sample.data() + 8 + 8 * i), *expected);
   EXPECT_EQ(rocksdb::DecodeFixed64(sample.data()), *std::prev(expected));  // the limit is the last of them
+}
+
+TEST(KeySampleTest, GoldenFile) {
+  SmallestHashes hashes(3);
+  for (const char* key : {"a", "b", "c", "d"}) hashes.Add(key);
+  ExpectGolden("key_sample", hashes.Encode(), "msls");
 }
 
 TEST(KeySampleTest, OneKeyWithManyVersionsIsOneKey) {

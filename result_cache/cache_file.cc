@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "util/boot_number.h"
+#include "util/format_version.h"
 #include "util/mapped_blocks.h"
 #include "util/short_hash.h"
 
@@ -87,13 +88,17 @@ IndexStatus CacheFile::CheckWhatIsThere(uint64_t bytes) const {
   if (n < 0) return Error("cannot be read");
   there.resize(static_cast<size_t>(n));
   if (there.empty()) return IndexStatus::OK();  // it is new
+  Header header = {};
+  std::memcpy(&header, there.data(), std::min(there.size(), sizeof(header)));
+  if (header.magic == kMagic && header.version > kVersion && header.checksum == header.Checksum()) {
+    return IndexStatus::NotSupported("result cache file " + path_ + " has " + UnknownVersion(header.version, kVersion) +
+                                     ", or remove the file");
+  }
   for (const uint64_t magic : {kMagic, kUnfinished}) {
     if (std::memcmp(there.data(), &magic, std::min(there.size(), sizeof(magic))) == 0) return IndexStatus::OK();
   }
   if (bytes == size_) {
     const bool zeros = std::all_of(there.begin(), there.end(), [](char byte) { return byte == 0; });
-    Header header = {};
-    std::memcpy(&header, there.data(), std::min(there.size(), sizeof(header)));
     if (zeros || header.version == kVersion || header.chunk_bytes == shape_.chunk_bytes) return IndexStatus::OK();
   }
   return IndexStatus::IoError(path_ +

@@ -25,8 +25,11 @@
 #include "cairn/cache.h"
 #include "gtest/gtest.h"
 #include "test/testutil/file_system_type.h"
+#include "test/testutil/golden_file.h"
 #include "test/testutil/random.h"
 #include "test/testutil/test_seed.h"
+#include "util/format_version.h"
+#include "util/short_hash.h"
 
 // The disk, as the library sees it.
 namespace {
@@ -86,9 +89,13 @@ class CacheFileTest : public ::testing::Test {
     EXPECT_EQ(pwrite(fd, bytes, count, static_cast<off_t>(offset)), static_cast<ssize_t>(count));
     close(fd);
   }
+  std::string Bytes() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  static constexpr uint64_t kBootAt = 64;
   // As if the system had been started anew since.
   void StartSystemAnew() const {
-    constexpr uint64_t kBootAt = 64;
     const uint64_t other = 12345;
     Overwrite(kBootAt, &other, sizeof(other));
   }
@@ -227,8 +234,7 @@ TEST_F(CacheFileTest, AFileThatIsNoCacheStaysAsItIs) {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << text;
     std::unique_ptr<ResultCache> cache;
     EXPECT_EQ(ResultCache::Create(Options(), &cache).code(), IndexStatus::Code::kIoError);
-    std::ifstream file(path_, std::ios::binary);
-    EXPECT_TRUE(text == std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
+    EXPECT_TRUE(text == Bytes());
   }
   // What was cut, or never got further than its name, is a cache's.
   std::ofstream(path_, std::ios::binary | std::ios::trunc).close();
@@ -237,6 +243,39 @@ TEST_F(CacheFileTest, AFileThatIsNoCacheStaysAsItIs) {
     ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(bytes)), 0);
     EXPECT_TRUE(Open(Options())->Put("key", "value"));
   }
+}
+
+// After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 build/test/cache_file_test.
+TEST_F(CacheFileTest, GoldenFile) {
+  ResultCacheOptions options = Options();
+  options.identity = "a golden file";
+  options.hash_seed = 7;
+  Open(options)->Put("key", "value", 3);
+  constexpr uint64_t kNone = 0;
+  Overwrite(kBootAt, &kNone, sizeof(kNone));
+  const std::string bytes = Bytes();
+  // The header, and all that is not zero behind it.
+  std::string golden = bytes.substr(0, 128);
+  for (size_t at = 128; at < bytes.size(); at += 64) {
+    const std::string line = bytes.substr(at, 64);
+    if (line != std::string(64, '\0')) golden += std::string(reinterpret_cast<const char*>(&at), sizeof(at)) + line;
+  }
+  ExpectGolden("cache_file", golden, "result_cache");
+}
+
+TEST_F(CacheFileTest, ALaterVersionStaysAsItIs) {
+  Open(Options())->Put("key", "value");
+  uint64_t header[8];
+  Bytes().copy(reinterpret_cast<char*>(header), sizeof(header));
+  ++header[1];
+  header[7] = XXH3_64bits(header, 7 * sizeof(uint64_t));
+  Overwrite(0, header, sizeof(header));
+  const std::string before = Bytes();
+  std::unique_ptr<ResultCache> cache;
+  const IndexStatus s = ResultCache::Create(Options(), &cache);
+  EXPECT_EQ(s.code(), IndexStatus::Code::kNotSupported);
+  EXPECT_EQ(s.message(), "result cache file " + path_ + " has " + UnknownVersion(3, 2) + ", or remove the file");
+  EXPECT_TRUE(Bytes() == before);
 }
 
 TEST_F(CacheFileTest, OneCacheAtATime) {

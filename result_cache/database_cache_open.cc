@@ -66,7 +66,7 @@ struct Opened {
 Status OpenCacheFile(ResultCacheOptions* own, rocksdb::Env* env, const std::string& path, Opened* opened) {
   cache::CacheFile* file = nullptr;
   const IndexStatus s = cache::OpenUnbelieved(*own, &opened->cache, &file);
-  if (!s.ok() && s.code() != IndexStatus::Code::kIoError) {
+  if (s.code() == IndexStatus::Code::kInvalidArgument) {
     return WhoHasIt(env, path, Status::InvalidArgument("cairn.ResultCache", s.message()));
   }
   if (!s.ok()) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "table/hash_order/hash_order.h"
+#include "table/written_totals.h"
+#include "test/testutil/golden_file.h"
 
 namespace cairn {
 namespace {
@@ -60,6 +62,35 @@ TEST(KeySketchTest, KeepsExactlyWhatLiesBelowTheThreshold) {
     EXPECT_EQ(std::set<uint64_t>(sketch.samples().begin(), sketch.samples().end()), expected);
     for (uint64_t sample : sketch.samples()) EXPECT_EQ(KeySketch::EntryOf(sample), entry);
   }
+}
+
+// After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 build/test/key_sketch_test.
+TEST(KeySketchTest, GoldenFiles) {
+  std::string bytes;
+  SketchOf(0, 20, Entry::kOperands).EncodeTo(&bytes);
+  ExpectGolden("key_sketch", bytes, "table");
+  WrittenTotals totals;
+  totals.RaiseTo(300, uint64_t{1} << 40);
+  ExpectGolden("written_totals", EncodeWrittenTotals(totals), "table");
+}
+
+// So the table counts as live, as one without a sketch does.
+TEST(KeySketchTest, ALaterVersionIsNotRead) {
+  std::string bytes;
+  SketchOf(0, 20).EncodeTo(&bytes);
+  ++bytes[0];
+  KeySketch sketch;
+  EXPECT_TRUE(KeySketch::Decode(bytes, &sketch).IsCorruption());
+}
+
+// A later Cairn may write more behind them.
+TEST(WrittenTotalsTest, WhatFollowsIsPassedOver) {
+  WrittenTotals totals;
+  totals.RaiseTo(300, 7);
+  uint64_t flushed = 0, compacted = 0;
+  EXPECT_TRUE(DecodeWrittenTotals({{kWrittenProperty, EncodeWrittenTotals(totals) + "more"}}, &flushed, &compacted));
+  EXPECT_EQ(flushed, 300u);
+  EXPECT_EQ(compacted, 7u);
 }
 
 TEST(KeySketchTest, RoundTripsAndRefusesEveryTruncation) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rocksdb/slice.h"
+#include "util/format_version.h"
 #include "util/hash.h"
 
 namespace cairn {
@@ -98,13 +99,13 @@ Status DecodeConvertState(const std::string& text, ConvertState* state) {
   }
   try {
     const ordered_json json = ordered_json::parse(body);
-    if (Count(json.at("cairn_convert")) == kVersion) {
-      *state = StateOf(json);
-      return Status::OK();
-    }
+    const uint64_t version = Count(json.at("cairn_convert"));
+    if (version != kVersion) return Status::NotSupported(kConvertStateFile, "has " + UnknownVersion(version, kVersion));
+    *state = StateOf(json);
   } catch (const ordered_json::exception&) {
+    return Status::Corruption(kConvertStateFile, "is not what Cairn writes");
   }
-  return Status::Corruption(kConvertStateFile, "was written by another version of cairn");
+  return Status::OK();
 }
 
 Status ReplaceFile(rocksdb::Env* env, const std::string& directory, const std::string& name, const std::string& text) {
@@ -130,6 +131,7 @@ Status LoadConvertState(rocksdb::Env* env, const std::string& directory, Convert
   s = rocksdb::ReadFileToString(env, path, &text);
   if (!s.ok()) return s;
   s = DecodeConvertState(text, state);
+  if (s.IsNotSupported()) return Status::NotSupported(path, s.getState());
   return s.ok() ? s : Status::Corruption(path, s.ToString());
 }
 

@@ -2,6 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <memory>
+
+#include "rocksdb/env.h"
+#include "test/testutil/expect_contains.h"
+#include "test/testutil/golden_file.h"
+#include "util/hash.h"
+
 namespace cairn {
 namespace {
 
@@ -35,6 +43,26 @@ TEST(ConvertState, RoundTrip) {
   EXPECT_EQ(1234567890123456789u, state.families[0].compared.fingerprint);
   EXPECT_FALSE(state.families[1].converted);
   EXPECT_EQ("a family\nwith a name", state.families[1].name);
+}
+
+// After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 build/test/convert_state_test.
+TEST(ConvertState, GoldenFile) { ExpectGolden("convert_state", EncodeConvertState(Sample()), "tools"); }
+
+TEST(ConvertState, ALaterVersionIsRefused) {
+  std::string text = EncodeConvertState(Sample());
+  const std::string version = "\"cairn_convert\": 2";
+  text.replace(text.find(version), version.size(), "\"cairn_convert\": 3");
+  const size_t mark = text.rfind("checksum ");
+  char sum[20];
+  snprintf(sum, sizeof(sum), "%016llx", static_cast<unsigned long long>(rocksdb::Hash64(text.data(), mark)));
+  text = text.substr(0, mark) + "checksum " + sum + "\n";
+  const std::unique_ptr<rocksdb::Env> env(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  ASSERT_TRUE(ReplaceFile(env.get(), "/d", kConvertStateFile, text).ok());
+  ConvertState state;
+  const rocksdb::Status s = LoadConvertState(env.get(), "/d", &state);
+  EXPECT_TRUE(s.IsNotSupported());
+  EXPECT_CONTAINS(s.ToString(), std::string("/d/") + kConvertStateFile);
+  EXPECT_CONTAINS(s.ToString(), "format version 3; Cairn ");
 }
 
 TEST(ConvertState, AnyNameRoundTrips) {

@@ -5,6 +5,7 @@
 
 #include "util/bits.h"
 #include "util/checksum.h"
+#include "util/format_version.h"
 
 namespace cairn {
 
@@ -164,8 +165,8 @@ IndexStatus CuckooFilter::Open(const void* data, size_t size, CuckooFilter* filt
   if (size < kHeaderBytes + kPadding + kChecksumBytes) return damaged("shorter than its header");
   if (LoadU64(bytes) != kMagic) return damaged("no magic number (byte 0)");
   if (LoadU32(bytes + 8) != kVersion) {
-    return IndexStatus::NotSupported("cuckoo filter: version " + std::to_string(LoadU32(bytes + 8)) +
-                                     ", but this program reads version 1; use a newer one or rebuild the filter");
+    return IndexStatus::NotSupported("cuckoo filter of " + UnknownVersion(LoadU32(bytes + 8), kVersion) +
+                                     ", or rebuild the filter");
   }
   const uint32_t tag_bits = LoadU32(bytes + 12);
   const uint64_t buckets = LoadU64(bytes + 16), tags = LoadU64(bytes + 24);

@@ -8,6 +8,7 @@
 #include "test/testutil/filter_damage.h"
 #include "test/testutil/test_seed.h"
 #include "util/checksum.h"
+#include "util/format_version.h"
 
 namespace cairn {
 namespace {
@@ -179,6 +180,15 @@ TEST(CuckooFilter, HashesThatCrowdAreRefused) {
   EXPECT_EQ("", bytes);
   for (uint64_t& hash : hashes) hash = HashMixedTo(random());
   Build(hashes, CuckooFilterOptions());
+}
+
+TEST(CuckooFilter, ALaterVersionIsRefused) {
+  std::string bytes = Build({1, 2, 3}, CuckooFilterOptions());
+  ++bytes[8];
+  CuckooFilter filter;
+  const IndexStatus s = CuckooFilter::Open(bytes.data(), bytes.size(), &filter);
+  EXPECT_EQ(IndexStatus::Code::kNotSupported, s.code());
+  EXPECT_EQ(0u, s.message().find("cuckoo filter of " + UnknownVersion(2, 1)));
 }
 
 TEST(CuckooFilter, EveryDamagedByteAndTruncationIsRefused) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "util/bits.h"
+#include "util/format_version.h"
 
 namespace cairn {
 
@@ -45,8 +46,7 @@ IndexStatus EctPropertyHeader::Decode(const std::string& bytes, EctPropertyHeade
   const uint8_t* const data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (bytes.size() < 4) return DamagedEctProperty("shorter than its header");
   if (LoadU32(data) != kVersion) {
-    return IndexStatus::NotSupported("property cairn.ect: version " + std::to_string(LoadU32(data)) +
-                                     "; this program reads version " + std::to_string(kVersion));
+    return IndexStatus::NotSupported("property cairn.ect of " + UnknownVersion(LoadU32(data), kVersion));
   }
   if (bytes.size() < kSize) return DamagedEctProperty("shorter than its header");
   if (LoadU32(data + 4) > kKeysInOneBlock) return DamagedEctProperty("unknown flags");

@@ -1,5 +1,7 @@
 #include "table/ect/ect_layout.h"
 
+#include "util/format_version.h"
+
 namespace cairn {
 
 void EctHeader::EncodeTo(std::string* out) const {
@@ -33,8 +35,8 @@ IndexStatus EctHeader::Decode(const uint8_t* data, size_t size) {
   if (size < kBytes + kTriePadding + kChecksumBytes) return damaged("shorter than its header", size);
   if (LoadU64(data) != kMagic) return damaged("no magic number", 0);
   if (LoadU32(data + 8) != kVersion) {
-    return IndexStatus::NotSupported("ECT index: version " + std::to_string(LoadU32(data + 8)) +
-                                     ", but this program reads version 1; use a newer one or rebuild the index");
+    return IndexStatus::NotSupported("ECT index of " + UnknownVersion(LoadU32(data + 8), kVersion) +
+                                     ", or rebuild the index");
   }
   flags = LoadU32(data + 12);
   keys = LoadU64(data + 16);

@@ -21,6 +21,7 @@
 #include "table/hash_order/hash_order.h"
 #include "table/meta_blocks.h"
 #include "table/reader_charge.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/golden_file.h"
 #include "test/testutil/table_test.h"
 #include "test/testutil/test_seed.h"
@@ -556,6 +557,11 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
   header.replace(24, 8, header, 16, 8);  // the last hash is the first
   ASSERT_TRUE(OpenEctBlockLayout(of_one_hash, &layout).ok());
   EXPECT_EQ(layout->blocks(), layout->BlocksWithin(UINT64_MAX));
+  rocksdb::TableProperties later = good;
+  ++later.user_collected_properties[kEctProperty][0];
+  const rocksdb::Status of_later = OpenEctBlockLayout(later, &layout);
+  EXPECT_TRUE(of_later.IsNotSupported());
+  EXPECT_CONTAINS(of_later.ToString(), "property cairn.ect of format version 3; Cairn ");
   std::mt19937_64 random(Seed());
   int refused = 0;
   for (const char* name : {kEctProperty, kCuckooProperty}) {

@@ -14,6 +14,7 @@
 #include "test/testutil/golden_file.h"
 #include "test/testutil/test_seed.h"
 #include "util/checksum.h"
+#include "util/format_version.h"
 #include "util/mix64.h"
 
 namespace cairn {
@@ -488,8 +489,9 @@ TEST(Ect, NewerVersionsAreNotSupported) {
   std::string bytes = Build({1, 2, 3}, EctOptions());
   bytes[8] = 2;
   EctIndex index;
-  EXPECT_EQ(IndexStatus::Code::kNotSupported,
-            EctIndex::Open(bytes.data(), bytes.size(), EctVerify::kChecksum, &index).code());
+  const IndexStatus s = EctIndex::Open(bytes.data(), bytes.size(), EctVerify::kChecksum, &index);
+  EXPECT_EQ(IndexStatus::Code::kNotSupported, s.code());
+  EXPECT_EQ(0u, s.message().find("ECT index of " + UnknownVersion(2, 1)));
 }
 
 // Such a property is damaged, or of a table with a key at either end.

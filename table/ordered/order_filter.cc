@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "util/bits.h"
@@ -10,7 +11,7 @@ namespace cairn {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x32464f43;  // COF2
+constexpr uint32_t kMagic = 0x32464f43;  // COF2: the last is the version
 constexpr size_t kHeaderBytes = 24;
 constexpr uint8_t kHasFirstKey = 1;
 
@@ -100,7 +101,10 @@ const char* OrderFilter::Open(const char* data, size_t size) {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(data);
   size_ = size;
   if (size < kHeaderBytes) return "shorter than its header";
-  if (LoadU32(bytes) != kMagic) return "of another kind or version";
+  if (LoadU32(bytes) != kMagic) {
+    const bool later = memcmp(bytes, "COF", 3) == 0 && bytes[3] > (kMagic >> 24);
+    return later ? "of a later version, which a later Cairn reads" : "of another kind or version";
+  }
   const unsigned extra = bytes[4];
   const uint8_t flags = bytes[5];
   least_key_bytes_ = LoadU16(bytes + 6);

@@ -262,6 +262,15 @@ TEST(OrderFilter, EveryTruncationIsRefused) {
   }
 }
 
+// LOG says so, and the table is read without it.
+TEST(OrderFilter, ALaterVersionIsRefused) {
+  Random random(Seed());
+  std::string bytes = Build(Draw(KeySets()[0], 100, &random), 6);
+  ++bytes[3];
+  OrderFilter filter;
+  EXPECT_STREQ("of a later version, which a later Cairn reads", filter.Open(bytes.data(), bytes.size()));
+}
+
 // A table of numbers with text behind them. What the first segments have chosen is not kept where it does not suit.
 TEST(OrderFilter, SegmentsOfOtherKeysChooseTheirOwnCode) {
   Random random(1);

@@ -354,7 +354,7 @@ class Record : public Format {
     std::string again;
     const Status s = again_(Written(path_), &again);
     *what = s.ok() ? again : s.ToString();
-    if (!s.ok()) return s.IsCorruption() ? Answers::kRefused : Answers::kWrong;
+    if (!s.ok()) return s.IsCorruption() || s.IsNotSupported() ? Answers::kRefused : Answers::kWrong;
     return again == good_ ? Answers::kRight : Answers::kWrong;
   }
 

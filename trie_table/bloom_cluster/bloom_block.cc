@@ -8,6 +8,7 @@
 #include "table/cache_counts.h"
 #include "util/bits.h"
 #include "util/checksum.h"
+#include "util/format_version.h"
 
 namespace cairn {
 
@@ -171,9 +172,8 @@ Status FilterBlock::Open(const FilterContext& context, const rocksdb::ReadOption
     if (bytes.size() != wanted) return opened->Damaged(offset, "the file ends in it");
     if (LoadU64(bytes.data()) != kMagic) return opened->Damaged(offset, "no magic number");
     if (LoadU32(bytes.data() + 8) != kVersion) {
-      return Status::NotSupported(
-          opened->file_->file_name() + ": filter block of version " + std::to_string(LoadU32(bytes.data() + 8)),
-          "this program reads version 1; use a newer one");
+      return Status::NotSupported(opened->file_->file_name(),
+                                  "filter block of " + UnknownVersion(LoadU32(bytes.data() + 8), kVersion));
     }
     const uint64_t members = static_cast<uint8_t>(bytes[19]);
     const uint64_t index_bytes =

@@ -198,8 +198,8 @@ Status HTableFile::ReadTail(const rocksdb::ReadOptions& read_options, const rock
 
   Slice bytes;
   const uint64_t header_offset = footer.index_handle().offset();
-  if (footer.index_handle().size() != HTableHeader::kSize) return Corruption("the footer is damaged", file_size_);
-  s = read(header_offset, HTableHeader::kSize, &bytes);
+  if (footer.index_handle().size() > kTailGuess) return Corruption("the footer is damaged", file_size_);
+  s = read(header_offset, footer.index_handle().size(), &bytes);
   if (s.ok()) s = check(HTableHeader::Decode(bytes.ToStringView(), file_size_, &header_), header_offset);
   if (!s.ok()) return s;
   if (!SamePart(header_.metaindex, footer.metaindex_handle())) return Corruption("the footer is damaged", file_size_);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "util/checksum.h"
+#include "util/format_version.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -307,13 +308,16 @@ void HTableHeader::AppendTo(std::string* out) const {
 }
 
 IndexStatus HTableHeader::Decode(std::string_view bytes, uint64_t file_size, HTableHeader* header) {
-  if (bytes.size() != kSize) return Bad("header has a wrong size");
+  // Every version begins with magic number and version, and ends with the checksum.
+  if (bytes.size() < 16) return Bad("header has a wrong size");
   const char* p = bytes.data();
-  if (Crc32c(p, kSize - 4) != LoadU32(p + kSize - 4)) return Bad("header's checksum does not match");
+  if (Crc32c(p, bytes.size() - 4) != LoadU32(p + bytes.size() - 4)) return Bad("header's checksum does not match");
   if (LoadU64(p) != kHTableMagic) return Bad("no HTable");
   p += 8;
-  if (LoadU32(p) > kHTableVersion) return IndexStatus::NotSupported("written by a newer version of Cairn");
-  if (LoadU32(p) < kHTableVersion) return IndexStatus::NotSupported("written by a version of Cairn before its release");
+  if (LoadU32(p) != kHTableVersion) {
+    return IndexStatus::NotSupported("HTable of " + UnknownVersion(LoadU32(p), kHTableVersion));
+  }
+  if (bytes.size() != kSize) return Bad("header has a wrong size");
   HTableHeader read;
   read.bucket_size = LoadU32(p + 4);
   p += 8;

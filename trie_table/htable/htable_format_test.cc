@@ -11,6 +11,8 @@
 #include "test/testutil/golden_file.h"
 #include "test/testutil/test_seed.h"
 #include "trie_table/htable/htable_layout.h"
+#include "util/checksum.h"
+#include "util/format_version.h"
 
 namespace cairn {
 namespace {
@@ -419,6 +421,21 @@ TEST(FormatTest, GoldenFiles) {
   }
   header.AppendTo(&header_bytes);
   ExpectGolden("htable_format_header", header_bytes, "trie_table/htable");
+}
+
+// Whatever size its header has.
+TEST(FormatTest, ALaterVersionIsRefused) {
+  for (const size_t more : {0, 8}) {
+    std::string bytes;
+    HTableHeader header;
+    header.AppendTo(&bytes);
+    bytes.replace(bytes.size() - 4, 4, std::string(more, '\0'));
+    bytes[8] = kHTableVersion + 1;
+    PutU32(&bytes, Crc32c(bytes.data(), bytes.size()));
+    const IndexStatus s = HTableHeader::Decode(bytes, 1 << 20, &header);
+    EXPECT_EQ(IndexStatus::Code::kNotSupported, s.code());
+    EXPECT_EQ("HTable of " + UnknownVersion(kHTableVersion + 1, kHTableVersion), s.message());
+  }
 }
 
 }  // namespace
