@@ -25,6 +25,7 @@
 #include "test/testutil/temp_dir.h"
 #include "util/bits.h"
 #include "util/checksum.h"
+#include "util/short_hash.h"
 
 namespace cairn::golden {
 namespace {
@@ -376,6 +377,26 @@ TEST_F(LaterVersionTest, OfAPoolNote) {
                         }),
             1);
   ExpectRefused(OpenAndRead(golden), path_ + "/CAIRN_POOL_NOTE", 3);
+}
+
+// The database opens, with its cache in memory.
+TEST_F(LaterVersionTest, OfAResultCacheFile) {
+  const Golden golden = Find(kCached);
+  Unpack(golden);
+  EXPECT_EQ(ChangeFiles(kAnswers,
+                        [](std::string* bytes) {
+                          constexpr size_t kChecksumAt = 56;
+                          ++(*bytes)[8];
+                          const uint64_t sum = XXH3_64bits(bytes->data(), kChecksumAt);
+                          bytes->replace(kChecksumAt, sizeof(sum), reinterpret_cast<const char*>(&sum), sizeof(sum));
+                          return true;
+                        }),
+            1);
+  const std::string before = Bytes(path_ + "/" + kAnswers);
+  EXPECT_OK(OpenAndRead(golden));
+  EXPECT_TRUE(Bytes(path_ + "/" + kAnswers) == before);
+  const std::string log = Bytes(path_ + "/LOG");
+  EXPECT_CONTAINS(log, "it is in memory only: result cache file " + path_ + "/" + kAnswers + " has format version 3; ");
 }
 
 }  // namespace
