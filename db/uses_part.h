@@ -71,6 +71,12 @@ inline bool UsesCairnTables(rocksdb::Version* version) {
          (&typeid(tables) == &typeid(OrderedTableFactory) || IsCairnName(tables.Name()));
 }
 
+// Ordered tables, by any name.
+inline bool UsesOrderedTables(rocksdb::Version* version) {
+  const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
+  return &typeid(tables) == &typeid(OrderedTableFactory);
+}
+
 inline bool UsesSubMemTables(const rocksdb::MemTableRep& table) { return &typeid(table) == &typeid(SubMemTable); }
 
 }  // namespace cairn

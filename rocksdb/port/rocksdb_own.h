@@ -29,6 +29,7 @@
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/port/rocksdb_version.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
+#include "table/merging_iterator.h"
 
 // Parameters that come last in functions that ours replace, and the same as arguments. A macro, because what takes a
 // member function's place has to repeat its declaration.
@@ -42,6 +43,13 @@
 #define CAIRN_MORE_WRITE_ARGUMENTS traced_batch, skip_blob_transform, deferred_entities
 #define CAIRN_MORE_BASE_PARAMETERS , const rocksdb::ReadOptions* read_options
 #define CAIRN_MORE_BASE_ARGUMENTS , read_options
+#define CAIRN_MORE_ITERATORS_PARAMETERS , rocksdb::SequenceNumber read_sequence, const rocksdb::MultiScanArgs *scans
+#define CAIRN_MORE_ITERATORS_ARGUMENTS , read_sequence, scans
+// Of iterators that are made later, for which no ranges are named.
+#define CAIRN_LATER_ITERATORS_ARGUMENTS(sequence) , sequence, nullptr
+#define CAIRN_ITERATORS_SEQUENCE read_sequence
+// Whether ranges are named that will be scanned.
+#define CAIRN_HAS_SCANS (scans != nullptr)
 #define CAIRN_MORE_MERGE_PARAMETERS , rocksdb::InternalStats* stats
 #define CAIRN_MORE_MERGE_ARGUMENTS , stats
 #define CAIRN_MERGE_STATISTICS stats
@@ -56,6 +64,11 @@
 #define CAIRN_MORE_WRITE_ARGUMENTS min_prep_log
 #define CAIRN_MORE_BASE_PARAMETERS
 #define CAIRN_MORE_BASE_ARGUMENTS
+#define CAIRN_MORE_ITERATORS_PARAMETERS
+#define CAIRN_MORE_ITERATORS_ARGUMENTS
+#define CAIRN_LATER_ITERATORS_ARGUMENTS(sequence)
+#define CAIRN_ITERATORS_SEQUENCE rocksdb::kMaxSequenceNumber
+#define CAIRN_HAS_SCANS false
 #define CAIRN_MORE_MERGE_PARAMETERS
 #define CAIRN_MORE_MERGE_ARGUMENTS
 #define CAIRN_MERGE_STATISTICS nullptr
@@ -213,6 +226,11 @@ void VersionGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, 
 void VersionMultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& options,
                      rocksdb::MultiGetContext::Range* range,
                      rocksdb::ReadCallback* callback) asm("cairn_rocksdb_VersionMultiGet");
+
+void AddVersionIterators(rocksdb::Version* version, const rocksdb::ReadOptions& options,
+                         const rocksdb::FileOptions& file_options, rocksdb::MergeIteratorBuilder* builder,
+                         bool allow_unprepared_value
+                             CAIRN_MORE_ITERATORS_PARAMETERS) asm("cairn_rocksdb_AddVersionIterators");
 
 void PrepareMultiGetKeys(rocksdb::DBImpl* db, size_t count, bool sorted,
                          rocksdb::autovector<rocksdb::KeyContext*, rocksdb::MultiGetContext::MAX_BATCH_SIZE>*

@@ -398,14 +398,14 @@ bool BlockCursor::IsInBlock(const Slice& target) const {
   return order > 0 || rocksdb::ExtractInternalKeyFooter(target) <= rocksdb::ExtractInternalKeyFooter(key());
 }
 
-BlockCursor::Result BlockCursor::Seek(const Slice& target) {
+BlockCursor::Result BlockCursor::Seek(const Slice& target, Miss miss) {
   if (!MakeIndex()) return Result::kElsewhere;
   loaded_ = 0;
   useful_ = false;
   if (!IsInBlock(target)) {
     const Place place = FindBlock(target);
     if (place != Place::kBlock) return Left(place);
-    if (!Load(Miss::kRead)) return Result::kElsewhere;
+    if (!Load(miss)) return Result::kElsewhere;
   }
   CheckBlockBound();
   if (!SearchBlock(target)) {

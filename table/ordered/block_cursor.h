@@ -73,6 +73,9 @@ class BlockCursor {
     kElsewhere,   // for RocksDB's iterator
   };
 
+  // What becomes of a block that is not in memory.
+  enum class Miss { kRead, kLeave };
+
   // Both outlive this.
   BlockCursor(const BlockSource* source, const rocksdb::ReadOptions* read_options)
       : source_(source),
@@ -83,7 +86,7 @@ class BlockCursor {
   BlockCursor& operator=(const BlockCursor&) = delete;
 
   // To the first entry at or above the internal key.
-  Result Seek(const rocksdb::Slice& target);
+  Result Seek(const rocksdb::Slice& target, Miss miss = Miss::kRead);
   Result SeekToFirst();
   // Only after kHere.
   Result Next();
@@ -115,7 +118,6 @@ class BlockCursor {
   bool IsValuePinned() const { return pinned_ != nullptr && pinned_->PinningEnabled(); }
 
  private:
-  enum class Miss { kRead, kLeave };
   enum class For { kScan, kLookup };
 
   // Of the index: the source's, or RocksDB's iterator.

@@ -123,6 +123,32 @@ void OrderedIterator::Read(const Slice& target) {
   Inner()->Seek(target);
 }
 
+void OrderedIterator::ReadAt(const Slice& target, ReadFor read) {
+  if (++unpublished_ >= kPublishEvery) Publish();
+  Begin();
+  ++(read == ReadFor::kResolved ? stats_.resolved : stats_.direct);
+  read_ = read;
+  Read(target);
+}
+
+void OrderedIterator::ReadFirst() {
+  Begin();
+  ++stats_.resolved;
+  read_ = ReadFor::kResolved;
+  if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
+  state_ = State::kTable;
+  Inner()->SeekToFirst();
+}
+
+bool OrderedIterator::ReadInMemory(const Slice& target) {
+  if (++unpublished_ >= kPublishEvery) Publish();
+  Begin();
+  if (!has_cursor_ || !Moved(cursor_.Seek(target, BlockCursor::Miss::kLeave))) return false;
+  ++stats_.direct;
+  read_ = ReadFor::kDirect;
+  return true;
+}
+
 // With async_io the first call only asks for the block.
 void OrderedIterator::SeekInner(const Slice& target) {
   state_ = State::kTable;

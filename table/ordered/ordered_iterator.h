@@ -76,6 +76,20 @@ class OrderedIterator final : public port::TableIterator {
   void GetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
   void SetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
 
+  // For RunIterator, which asks the filters of all tables itself and then for entries: forward to the first one at or
+  // above the internal key, or of the table.
+  enum class ReadFor { kUsed, kAtHand, kResolved, kDirect };
+  void ReadAt(const rocksdb::Slice& target, ReadFor read);
+  void ReadFirst();
+  // The same if the block is in memory; false: it is not, and the iterator is nowhere.
+  bool ReadInMemory(const rocksdb::Slice& target);
+  // Whether the target lies in the current entry's block, at it or behind.
+  bool HasAtHand(const rocksdb::Slice& target) const { return state_ == State::kCursor && cursor_.IsInBlock(target); }
+  // Whether the entry's value needs no PrepareValue().
+  bool is_prepared() const { return state_ == State::kCursor; }
+  // Nobody has asked for more than the seek before has read, if it has.
+  void Begin();
+
  protected:
   void PrepareFor(const port::ScanRanges* ranges) override;
 
@@ -102,7 +116,6 @@ class OrderedIterator final : public port::TableIterator {
   bool HasReadFor(const rocksdb::Slice& target);
   bool StaysAtEntry() const;
   bool Defer(const std::string& bound);
-  void Begin();
   bool Answers(const Cached<OrderFilter>& filter, const rocksdb::Slice& user_key);
   void Resolve();
   void Used() const { read_ = ReadFor::kUsed; }
@@ -122,7 +135,6 @@ class OrderedIterator final : public port::TableIterator {
   KeyBuffer placeholder_;  // an internal key
 
   // What the last seek read is in vain if nobody asks for it until the next.
-  enum class ReadFor { kUsed, kAtHand, kResolved, kDirect };
   mutable ReadFor read_ = ReadFor::kUsed;
   OrderedSeekStats stats_;
   uint64_t backward_ = 0;  // reads of seeks that stats_ does not count

@@ -1,16 +1,23 @@
-// The reader of an ordered table, for a lookup that has chosen the table and asks its filters and its blocks one by
-// one.
+// The reader of an ordered table, for a lookup or an iterator that has chosen the table and asks its filters and its
+// blocks one by one.
 //
 // Thread-safety: as rocksdb::TableReader: any number of threads may read at once.
 
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "table/get_context.h"
 #include "table/multiget_context.h"
 #include "table/ordered/bloom_lines.h"
+#include "table/ordered/order_filter.h"
+#include "table/ordered/ordered_seeks.h"
 #include "table/wrapped_table_reader.h"
 
 namespace cairn {
+
+class OrderedIterator;
 
 class OrderedTableProbe : public WrappedTableReader {
  public:
@@ -25,6 +32,8 @@ class OrderedTableProbe : public WrappedTableReader {
   bool has_mapped_blocks() const { return has_mapped_blocks_; }
   // None, or RocksDB's Bloom filter.
   const BloomLines& bloom() const { return bloom_; }
+  // Of all tables of a factory.
+  OrderedSeeks* seeks() const { return seeks_.get(); }
 
   // Whether lookups are traced, which RocksDB does.
   virtual bool IsTraced() const = 0;
@@ -36,6 +45,12 @@ class OrderedTableProbe : public WrappedTableReader {
   virtual void AskPointFilter(const rocksdb::ReadOptions& read_options,
                               rocksdb::MultiGetContext::Range* range) const = 0;
   virtual void AskOrder(const rocksdb::ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const = 0;
+  // What the order filter knows of the next key; kHere if there is none that can be asked.
+  virtual OrderAnswer FindNext(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& user_key,
+                               std::string* bound) const = 0;
+  // An iterator that is nowhere yet, at `place`, which has room for one. `read_options` outlives it.
+  virtual OrderedIterator* NewScan(const rocksdb::ReadOptions& read_options,
+                                   const rocksdb::SliceTransform* prefix_extractor, void* place) const = 0;
   // Get of an internal key that the filters let pass.
   virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
                                rocksdb::GetContext* get_context,
@@ -48,6 +63,7 @@ class OrderedTableProbe : public WrappedTableReader {
   bool has_entries_only_ = false;
   bool has_mapped_blocks_ = false;
   BloomLines bloom_;
+  std::shared_ptr<OrderedSeeks> seeks_;
 };
 
 }  // namespace cairn

@@ -72,11 +72,11 @@ class OrderedTableReader final : public OrderedTableProbe {
         blocks_(static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), std::move(mapped),
                 options.block_cache_tracer),
         comparator_(options.internal_comparator.user_comparator()),
-        seeks_(std::move(seeks)),
         scans_(CountScans(options, *rep_)) {
     has_entries_only_ = comparator_ == rocksdb::BytewiseComparator() && rep_->fragmented_range_dels == nullptr;
     has_mapped_blocks_ = blocks_.is_mapped();
     bloom_ = BloomLines(*rep_);
+    seeks_ = std::move(seeks);
   }
 
   bool IsTraced() const override { return blocks_.IsTraced(); }
@@ -97,6 +97,15 @@ class OrderedTableReader final : public OrderedTableProbe {
       if (!filter->MayContain(it->ukey_without_ts.data(), it->ukey_without_ts.size())) range->SkipKey(it);
     }
   }
+  OrderAnswer FindNext(const ReadOptions& read_options, const Slice& user_key, std::string* bound) const override {
+    const Cached<OrderFilter> filter = place_.Acquire(read_options);
+    return filter ? filter->Find(user_key.data(), user_key.size(), bound) : OrderAnswer::kHere;
+  }
+  OrderedIterator* NewScan(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
+                           void* place) const override {
+    return new (place)
+        OrderedIterator(IteratorParts(read_options, prefix_extractor, nullptr, false, 0), &place_, seeks_.get());
+  }
   Status Find(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
               const rocksdb::SliceTransform* prefix_extractor) const override {
     if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
@@ -113,9 +122,8 @@ class OrderedTableReader final : public OrderedTableProbe {
       return inner()->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller,
                                   compaction_readahead_size, allow_unprepared_value);
     }
-    const OrderedIterator::Table table{
-        WrappedTableReader::inner(), &blocks_,    &bloom(), &read_options, prefix_extractor, arena, skip_filters,
-        compaction_readahead_size,   scans_.get()};
+    const OrderedIterator::Table table =
+        IteratorParts(read_options, prefix_extractor, arena, skip_filters, compaction_readahead_size);
     if (arena == nullptr) return new OrderedIterator(table, &place_, seeks_.get());
     return new (arena->AllocateAligned(sizeof(OrderedIterator))) OrderedIterator(table, &place_, seeks_.get());
   }
@@ -186,6 +194,14 @@ class OrderedTableReader final : public OrderedTableProbe {
                      OrderMayHold(read_options, rocksdb::ExtractUserKey(key));
     CountUseful(may ? 0 : 1);
     return may;
+  }
+
+  OrderedIterator::Table IteratorParts(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
+                                       rocksdb::Arena* arena, bool skip_filters,
+                                       size_t compaction_readahead_size) const {
+    return {inner(),          &blocks_, &bloom(),     &read_options,
+            prefix_extractor, arena,    skip_filters, compaction_readahead_size,
+            scans_.get()};
   }
 
   // Keys that a filter has excluded.
@@ -286,7 +302,6 @@ class OrderedTableReader final : public OrderedTableProbe {
   OrderBlockPlace place_;
   const BlockSource blocks_;
   const rocksdb::Comparator* const comparator_;
-  const std::shared_ptr<OrderedSeeks> seeks_;
   const std::unique_ptr<ScanCounts::Table> scans_;  // null: no trie has the table
 };
 

@@ -1,0 +1,544 @@
+#include "table/ordered/run_iterator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "monitoring/perf_context_imp.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/port/column_family.h"
+#include "rocksdb/port/read_sample.h"
+#include "table/perf_counts.h"
+#include "util/of_thread.h"
+
+namespace cairn {
+
+using rocksdb::InternalIterator;
+using rocksdb::IterBoundCheck;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+namespace {
+
+constexpr int kPublishSeeks = 256;
+// As that of an OrderedIterator.
+constexpr uint64_t kPlaceholderTag = (rocksdb::kMaxSequenceNumber - 1) << 8 | rocksdb::kTypeValue;
+
+std::string* RunScratch() {
+  struct RunBounds {
+    std::string bytes;
+  };
+  return &OfThread<RunBounds>::Get()->bytes;
+}
+
+// The first bytes of a key as a number that compares as they do; a shorter key's are followed by zeros.
+uint64_t WindowOf(const Slice& key) {
+  uint64_t window = 0;
+  memcpy(&window, key.data(), std::min(key.size(), sizeof(window)));
+  return __builtin_bswap64(window);
+}
+
+int Compare(uint64_t a_window, const Slice& a, uint64_t b_window, const Slice& b) {
+  if (a_window != b_window) return a_window < b_window ? -1 : 1;
+  return a.compare(b);
+}
+
+template <typename T>
+T* ArrayIn(rocksdb::Arena* arena, size_t count) {
+  return reinterpret_cast<T*>(arena->AllocateAligned(count * sizeof(T)));
+}
+
+}  // namespace
+
+bool RunIterator::Serves(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
+                         const rocksdb::SliceTransform* prefix_extractor, bool allow_unprepared_value) {
+  if (!MayDefer(read_options, comparator, rocksdb::TableReaderCaller::kUserIterator, allow_unprepared_value)) {
+    return false;
+  }
+  // What is read ahead, or only from the caches, is for iterators that have their own way with each block; filters for
+  // prefixes and of tables decide by themselves what is to be seen. Who counts by level wants RocksDB's answers.
+  if (read_options.read_tier != rocksdb::kReadAllTier || read_options.async_io || read_options.readahead_size != 0 ||
+      read_options.table_filter || PerfContextCountsByLevel()) {
+    return false;
+  }
+  return prefix_extractor == nullptr || (read_options.total_order_seek && !read_options.prefix_same_as_start);
+}
+
+RunIterator::RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb::SliceTransform* prefix_extractor,
+                         rocksdb::Arena* arena, const Tables* runs, size_t count, bool sampled)
+    : read_options_(read_options),
+      prefix_extractor_(prefix_extractor),
+      arena_(arena),
+      runs_(ArrayIn<Run>(arena, count)),
+      count_(count),
+      sampled_(sampled),
+      heap_(ArrayIn<Run*>(arena, count)),
+      pending_(ArrayIn<Run*>(arena, count)) {
+  for (size_t i = 0; i < count; ++i) (new (&runs_[i]) Run())->tables = runs[i];
+}
+
+RunIterator::~RunIterator() {
+  for (size_t i = 0; i < count_; ++i) {
+    if (runs_[i].scan != nullptr) runs_[i].scan->~OrderedIterator();
+    runs_[i].~Run();
+  }
+  Publish();
+  if (own_ != nullptr) own_->~InternalIterator();
+}
+
+void RunIterator::Publish() {
+  if (seeks_ != nullptr) seeks_->Add(stats_);
+  stats_ = OrderedSeekStats();
+  unpublished_ = 0;
+}
+
+// Starts a seek: no run is anywhere.
+void RunIterator::Begin() {
+  if (++unpublished_ >= kPublishSeeks) Publish();
+  for (size_t i = 0; i < count_; ++i) {
+    if (runs_[i].scan != nullptr) runs_[i].scan->Begin();
+  }
+  heap_size_ = pending_count_ = 0;
+  elsewhere_ = false;
+  at_ = At::kNowhere;
+  status_ = Status::OK();
+}
+
+// The table that target_ lies in, or the first one behind it.
+size_t RunIterator::FileOf(const Run& run) const {
+  const Slice target = target_.slice(), user_key = rocksdb::ExtractUserKey(target);
+  const uint64_t tag = rocksdb::ExtractInternalKeyFooter(target);
+  size_t low = 0;
+  for (size_t high = run.tables.count; low < high;) {
+    const size_t middle = (low + high) / 2;
+    const Slice largest = run.tables.files[middle].largest_key, largest_user = rocksdb::ExtractUserKey(largest);
+    const int order = Compare(WindowOf(largest_user), largest_user, target_window_, user_key);
+    if (order < 0 || (order == 0 && rocksdb::ExtractInternalKeyFooter(largest) > tag)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Finds the table's reader; false if there is none that serves.
+bool RunIterator::Open(Run* run) const {
+  const rocksdb::FdWithKeyRange& file = run->tables.files[run->file];
+  run->table = OrderedTableProbe::Of(port::PinnedReaderOf(file.fd));
+  if (run->table == nullptr || !run->table->has_entries_only()) return false;
+  if (sampled_) port::SampleRead(file.file_metadata, port::ReadFound::kValue);
+  return true;
+}
+
+// A table's iterator is made where the run's one before was: there is one at a time, but for those that are pinned.
+OrderedIterator* RunIterator::Scan(Run* run) {
+  if (run->scan != nullptr && run->scan_file == run->file) return run->scan;
+  rocksdb::ReadaheadFileInfo readahead;
+  const bool follows = run->scan != nullptr && run->scan_file + 1 == run->file;
+  if (follows) run->scan->GetReadaheadState(&readahead);
+  EndScan(run);
+  if (run->place == nullptr) run->place = arena_->AllocateAligned(sizeof(OrderedIterator));
+  run->scan = run->table->NewScan(*read_options_, prefix_extractor_, run->place);
+  run->scan_file = run->file;
+  if (pinned_ != nullptr) run->scan->SetPinnedItersMgr(pinned_);
+  if (follows) run->scan->SetReadaheadState(&readahead);
+  return run->scan;
+}
+
+void RunIterator::EndScan(Run* run) {
+  if (run->scan == nullptr) return;
+  if (pinned_ != nullptr && pinned_->PinningEnabled()) {
+    pinned_->PinIterator(run->scan, /*arena=*/true);
+    run->place = nullptr;
+  } else {
+    run->scan->~OrderedIterator();
+  }
+  run->scan = nullptr;
+}
+
+// Takes over where the scan has come to.
+RunIterator::Went RunIterator::ToEntry(Run* run) {
+  OrderedIterator* const scan = run->scan;
+  if (scan->Valid()) {
+    const Slice key = scan->key();
+    run->is_entry = true;
+    run->user_key = rocksdb::ExtractUserKey(key);
+    run->tag = rocksdb::ExtractInternalKeyFooter(key);
+    run->window = WindowOf(run->user_key);
+    return Went::kOn;
+  }
+  const Status s = scan->status();
+  if (!s.ok()) {
+    status_ = s;
+    return Went::kElsewhere;
+  }
+  return scan->UpperBoundCheckResult() == IterBoundCheck::kOutOfBound ? Went::kEnded : ToFile(run, run->file + 1);
+}
+
+// `user_key` stays as long as the run is there.
+RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key, uint64_t* beyond) {
+  const Slice* const upper_bound = read_options_->iterate_upper_bound;
+  if (upper_bound != nullptr && user_key.compare(*upper_bound) >= 0) {
+    ++*beyond;
+    return Went::kEnded;
+  }
+  run->is_entry = false;
+  run->user_key = user_key;
+  run->tag = kPlaceholderTag;
+  run->window = WindowOf(user_key);
+  return Went::kOn;
+}
+
+// To the first key of a table, whose predecessor is through.
+RunIterator::Went RunIterator::ToFile(Run* run, size_t file) {
+  run->file = file;
+  if (file >= run->tables.count) {
+    ++stats_.past_end;
+    return Went::kEnded;
+  }
+  const Slice smallest = rocksdb::ExtractUserKey(run->tables.files[file].smallest_key);
+  run->from_start = true;
+  // The table before may end with a newer entry of the same key, and a placeholder would sort before that.
+  if (file == 0 || rocksdb::ExtractUserKey(run->tables.files[file - 1].largest_key) != smallest) {
+    ++stats_.deferred;
+    return ToBound(run, smallest, &stats_.past_bound);
+  }
+  return ReadBound(run);
+}
+
+RunIterator::Went RunIterator::ReadAt(Run* run, OrderedIterator::ReadFor read) {
+  Scan(run)->ReadAt(target_.slice(), read);
+  return ToEntry(run);
+}
+
+RunIterator::Went RunIterator::ReadBound(Run* run) {
+  if (!run->from_start) return ReadAt(run, OrderedIterator::ReadFor::kResolved);
+  if (!Open(run)) return Went::kElsewhere;
+  Scan(run)->ReadFirst();
+  return ToEntry(run);
+}
+
+// What the order filter says of the target, which is not in the table, or may be.
+RunIterator::Went RunIterator::AskOrder(Run* run) {
+  std::string* const bound = RunScratch();
+  switch (run->table->FindNext(*read_options_, rocksdb::ExtractUserKey(target_.slice()), bound)) {
+    case OrderAnswer::kNone:
+      return ToFile(run, run->file + 1);
+    case OrderAnswer::kBound:
+      ++stats_.deferred;
+      run->bound.Assign(*bound);
+      return ToBound(run, run->bound.slice(), &stats_.past_bound);
+    case OrderAnswer::kHere:
+      break;
+  }
+  return ReadAt(run, OrderedIterator::ReadFor::kDirect);
+}
+
+bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
+  using rocksdb::perf_context;  // the macros name them so
+  using rocksdb::perf_level;
+  using rocksdb::PerfLevel;
+  if (run.line == nullptr) return run.table->PointFilterSaysMaybe(*read_options_, target_.slice());
+  const bool maybe = run.table->bloom().MayHold(hash, run.line);
+  if (maybe) {
+    PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
+  } else {
+    PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
+  }
+  return maybe;
+}
+
+// A table whose Bloom filter lets the target pass. A block in memory tells as soon as the order filter.
+RunIterator::Went RunIterator::SeekTable(Run* run) {
+  if (Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
+  return AskOrder(run);
+}
+
+bool RunIterator::IsBefore(const Run& a, const Run& b) {
+  const int order = Compare(a.window, a.user_key, b.window, b.user_key);
+  return order < 0 || (order == 0 && a.tag > b.tag);
+}
+
+void RunIterator::Push(Run* run) {
+  size_t at = heap_size_++;
+  for (; at > 0 && IsBefore(*run, *heap_[(at - 1) / 2]); at = (at - 1) / 2) heap_[at] = heap_[(at - 1) / 2];
+  heap_[at] = run;
+}
+
+// The first run of the heap has moved.
+void RunIterator::SiftDown() {
+  Run* const run = heap_[0];
+  size_t at = 0;
+  for (size_t child = 1; child < heap_size_; child = 2 * at + 1) {
+    if (child + 1 < heap_size_ && IsBefore(*heap_[child + 1], *heap_[child])) ++child;
+    if (!IsBefore(*heap_[child], *run)) break;
+    heap_[at] = heap_[child];
+    at = child;
+  }
+  heap_[at] = run;
+}
+
+void RunIterator::Pop() {
+  heap_[0] = heap_[--heap_size_];
+  if (heap_size_ > 0) SiftDown();
+}
+
+// Of a run that is not in the heap.
+void RunIterator::Took(Run* run, Went went) {
+  if (went == Went::kOn) Push(run);
+  elsewhere_ |= went == Went::kElsewhere;
+}
+
+// Of the first run of the heap.
+void RunIterator::TookFirst(Went went) {
+  if (went == Went::kOn) {
+    SiftDown();
+  } else {
+    Pop();
+  }
+  elsewhere_ |= went == Went::kElsewhere;
+}
+
+// Shows what comes first, or goes on where RocksDB's iterator finds the key.
+void RunIterator::Settle(const Slice& otherwise) {
+  if (elsewhere_ && status_.ok()) return SeekOwn(otherwise);
+  if (elsewhere_) {
+    at_ = At::kNowhere;
+  } else if (pending_count_ == 0 || !ShowPending()) {
+    ShowFirst();
+  }
+}
+
+void RunIterator::Seek(const Slice& target) {
+  if (scans_prepared_) return SeekOwn(target);
+  Begin();
+  target_.Assign(target);
+  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+  target_window_ = WindowOf(user_key);
+  const uint64_t hash = BloomLines::HashOf(user_key);
+  for (size_t i = 0; i < count_; ++i) {
+    Run* const run = &runs_[i];
+    run->file = FileOf(*run);
+    if (run->file == run->tables.count) {
+      ++stats_.past_end;
+      continue;
+    }
+    const Slice smallest = rocksdb::ExtractUserKey(run->tables.files[run->file].smallest_key);
+    if (Compare(target_window_, user_key, WindowOf(smallest), smallest) < 0) {
+      run->from_start = true;
+      ++stats_.deferred;
+      Took(run, ToBound(run, smallest, &stats_.past_bound));
+      continue;
+    }
+    if (!Open(run)) return SeekOwn(target_.slice());
+    run->from_start = false;
+    run->line = nullptr;
+    if (run->table->bloom().exist()) {
+      run->line = run->table->bloom().LineOf(hash);
+      run->table->bloom().Prefetch(run->line);
+    }
+    pending_[pending_count_++] = run;
+  }
+  if (pending_count_ > 0) seeks_ = pending_[0]->table->seeks();
+  const size_t in_table = pending_count_;
+  pending_count_ = 0;
+  for (size_t i = 0; i < in_table; ++i) {
+    Run* const run = pending_[i];
+    if (run->scan != nullptr && run->scan_file == run->file && run->scan->HasAtHand(target_.slice())) {
+      Took(run, ReadAt(run, OrderedIterator::ReadFor::kAtHand));
+    } else if (!user_key.empty() && !BloomSaysMaybe(*run, hash)) {  // an empty key may not be in a filter
+      ++stats_.deferred;
+      pending_[pending_count_++] = run;
+    } else {
+      Took(run, SeekTable(run));
+    }
+  }
+  Settle(target_.slice());
+}
+
+// The placeholder of the runs that have nothing at the target; false: an entry of the target comes first, or none of
+// them goes on within iterate_upper_bound.
+bool RunIterator::ShowPending() {
+  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+  if (heap_size_ > 0 && first()->is_entry && first()->user_key == user_key) return false;
+  placeholder_.Assign(user_key);
+  placeholder_.Replace(user_key.size(), "", 1);
+  const Slice* const upper_bound = read_options_->iterate_upper_bound;
+  if (upper_bound != nullptr && placeholder_.slice().compare(*upper_bound) >= 0) {
+    stats_.past_bound += pending_count_;
+    pending_count_ = 0;
+    return false;
+  }
+  ShowPlaceholder(At::kPending);
+  return true;
+}
+
+void RunIterator::ShowFirst() {
+  if (heap_size_ == 0) {
+    at_ = At::kNowhere;
+  } else if (first()->is_entry) {
+    at_ = At::kEntry;
+    key_ = first()->scan->key();
+  } else {
+    placeholder_.Assign(first()->user_key);
+    ShowPlaceholder(At::kBound);
+  }
+}
+
+// Of the user key that placeholder_ holds.
+void RunIterator::ShowPlaceholder(At at) {
+  char tag[rocksdb::kNumInternalBytes];
+  rocksdb::EncodeFixed64(tag, kPlaceholderTag);
+  placeholder_.Replace(placeholder_.size(), tag, sizeof(tag));
+  key_ = placeholder_.slice();
+  at_ = at;
+}
+
+void RunIterator::SeekToFirst() {
+  Begin();
+  if (scans_prepared_) {
+    at_ = At::kOwn;
+    Own()->SeekToFirst();
+    return;
+  }
+  target_.Assign(Slice());
+  for (size_t i = 0; i < count_; ++i) Took(&runs_[i], ToFile(&runs_[i], 0));
+  Settle(Slice());
+}
+
+void RunIterator::Next() {
+  switch (at_) {
+    case At::kOwn:
+      return own_->Next();
+    case At::kEntry:
+      return NextOfEntry();
+    case At::kPending: {
+      const size_t count = pending_count_;
+      pending_count_ = 0;
+      for (size_t i = 0; i < count; ++i) Took(pending_[i], AskOrder(pending_[i]));
+      break;
+    }
+    default:
+      TookFirst(ReadBound(first()));
+  }
+  // By (1).
+  const Slice shown = rocksdb::ExtractUserKey(placeholder_.slice());
+  while (!elsewhere_ && heap_size_ > 0 && !first()->is_entry && first()->user_key == shown) {
+    TookFirst(ReadBound(first()));
+  }
+  Settle(placeholder_.slice());
+}
+
+void RunIterator::NextOfEntry() {
+  Run* const run = first();
+  const Slice last = run->tables.files[run->file].largest_key;
+  run->scan->Next();
+  TookFirst(ToEntry(run));
+  Settle(last);
+  // The table behind begins with the user key that this one has ended with.
+  if (at_ == At::kOwn && own_->Valid() && own_->key() == last) own_->Next();
+}
+
+bool RunIterator::NextAndGetResult(rocksdb::IterateResult* result) {
+  if (at_ == At::kOwn) return own_->NextAndGetResult(result);
+  Next();
+  if (!Valid()) return false;
+  result->key = key();
+  result->bound_check_result = UpperBoundCheckResult();
+  result->value_prepared = at_ == At::kEntry && first()->scan->is_prepared();
+  return true;
+}
+
+Slice RunIterator::value() const {
+  if (at_ == At::kOwn) return own_->value();
+  return at_ == At::kEntry ? first()->scan->value() : Slice();
+}
+
+uint64_t RunIterator::write_unix_time() const {
+  if (at_ == At::kOwn) return own_->write_unix_time();
+  return at_ == At::kEntry ? first()->scan->write_unix_time() : InternalIterator::write_unix_time();
+}
+
+bool RunIterator::PrepareValue() {
+  if (at_ == At::kOwn) return own_->PrepareValue();
+  if (at_ != At::kEntry) return true;
+  OrderedIterator* const scan = first()->scan;
+  if (scan->PrepareValue()) {
+    key_ = scan->key();
+    first()->user_key = rocksdb::ExtractUserKey(key_);
+    return true;
+  }
+  status_ = scan->status();
+  at_ = At::kNowhere;
+  return false;
+}
+
+IterBoundCheck RunIterator::UpperBoundCheckResult() {
+  if (at_ == At::kOwn) return own_->UpperBoundCheckResult();
+  return at_ == At::kEntry ? first()->scan->UpperBoundCheckResult() : IterBoundCheck::kUnknown;
+}
+
+bool RunIterator::IsValuePinned() const {
+  if (at_ == At::kOwn) return own_->IsValuePinned();
+  return at_ == At::kEntry && first()->scan->IsValuePinned();
+}
+
+void RunIterator::SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) {
+  pinned_ = manager;
+  for (size_t i = 0; i < count_; ++i) {
+    if (runs_[i].scan != nullptr) runs_[i].scan->SetPinnedItersMgr(manager);
+  }
+  if (own_ != nullptr) own_->SetPinnedItersMgr(manager);
+}
+
+void RunIterator::SetRangeDelReadSeqno(rocksdb::SequenceNumber sequence) {
+  deletions_up_to_ = sequence;
+  if (own_ != nullptr) own_->SetRangeDelReadSeqno(sequence);
+}
+
+void RunIterator::PrepareFor(const port::ScanRanges* ranges) {
+  scans_prepared_ = ranges != nullptr;
+  if (!scans_prepared_ && own_ == nullptr) return;
+  port::PrepareScans(Own(), ranges);
+}
+
+InternalIterator* RunIterator::Own() {
+  if (own_ != nullptr) return own_;
+  own_arena_ = std::make_unique<rocksdb::Arena>();
+  own_ = NewOwn(own_arena_.get());
+  if (pinned_ != nullptr) own_->SetPinnedItersMgr(pinned_);
+  if (deletions_up_to_ != 0) own_->SetRangeDelReadSeqno(deletions_up_to_);
+  return own_;
+}
+
+// `target` may lie in this iterator.
+void RunIterator::SeekOwn(const Slice& target) {
+  status_ = Status::OK();
+  at_ = At::kOwn;
+  Own()->Seek(target);
+}
+
+void RunIterator::SeekForPrev(const Slice& target) {
+  Begin();
+  at_ = At::kOwn;
+  Own()->SeekForPrev(target);
+}
+
+void RunIterator::SeekToLast() {
+  Begin();
+  at_ = At::kOwn;
+  Own()->SeekToLast();
+}
+
+// What lies before a placeholder lies before its runs' next keys, and its key is no entry's.
+void RunIterator::Prev() {
+  if (at_ != At::kOwn) {
+    const bool is_entry = at_ == At::kEntry;
+    at_ = At::kOwn;
+    Own()->SeekForPrev(key_);
+    if (!is_entry || !own_->Valid() || own_->key() != key_) return;
+  }
+  own_->Prev();
+}
+
+}  // namespace cairn

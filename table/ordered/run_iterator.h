@@ -1,0 +1,161 @@
+// One iterator over all sorted runs of a Version of ordered tables, in place of RocksDB's one for each level and each
+// table of level 0. A seek hashes its key once and has the lines of all Bloom filters fetched together. Runs without
+// the key wait side by side: their order filters are asked when the scan leaves the key, and a block is read when the
+// scan reaches what a filter has said. docs/design/ordered.md says why RocksDB's iterators above it give the same
+// answers.
+//
+// Invariants
+//   (1) A placeholder's key is (X, kMaxSequenceNumber - 1) with target < X <= the next key of its runs, as that of an
+//       OrderedIterator. After one, the next position has another user key, or is an entry.
+//   (2) No table that a seek's target lies in, or that the scan has reached, has range deletions: RocksDB's own
+//       iterator goes on where one has, where a table is another's, or where its reader is not at hand.
+//   (3) Runs in the heap are at an entry or at a bound; those in pending_ have no entry of the target's user key.
+//   (4) Steps back and whatever else is not Seek and Next are RocksDB's, until the next Seek.
+//
+// Thread-safety: as rocksdb::InternalIterator: one thread at a time.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "db/version_edit.h"
+#include "memory/arena.h"
+#include "rocksdb/port/table_reader.h"
+#include "table/ordered/ordered_iterator.h"
+#include "table/ordered/ordered_probe.h"
+#include "util/key_buffer.h"
+
+namespace cairn {
+
+class RunIterator : public port::TableIterator {
+ public:
+  // The tables of a level; or one of level 0.
+  struct Tables {
+    const rocksdb::FdWithKeyRange* files;
+    size_t count;
+  };
+  static constexpr size_t kMostRuns = 128;
+
+  // Whether it can serve iterators with these options.
+  static bool Serves(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
+                     const rocksdb::SliceTransform* prefix_extractor, bool allow_unprepared_value);
+
+  // All outlive this, and what `arena` has given is its own.
+  RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb::SliceTransform* prefix_extractor,
+              rocksdb::Arena* arena, const Tables* runs, size_t count, bool sampled);
+  ~RunIterator() override;
+
+  bool Valid() const final { return at_ == At::kOwn ? own_->Valid() : at_ != At::kNowhere; }
+  void Seek(const rocksdb::Slice& target) final;
+  void SeekToFirst() final;
+  void SeekForPrev(const rocksdb::Slice& target) final;
+  void SeekToLast() final;
+  void Next() final;
+  bool NextAndGetResult(rocksdb::IterateResult* result) final;
+  void Prev() final;
+  rocksdb::Slice key() const final { return at_ == At::kOwn ? own_->key() : key_; }
+  rocksdb::Slice value() const final;
+  uint64_t write_unix_time() const final;
+  rocksdb::Status status() const final { return at_ == At::kOwn ? own_->status() : status_; }
+  bool PrepareValue() final;
+  rocksdb::IterBoundCheck UpperBoundCheckResult() final;
+  void SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) final;
+  void SetRangeDelReadSeqno(rocksdb::SequenceNumber sequence) final;
+  bool IsKeyPinned() const final { return at_ == At::kOwn && own_->IsKeyPinned(); }
+  bool IsValuePinned() const final;
+
+ protected:
+  void PrepareFor(const port::ScanRanges* ranges) final;
+  // RocksDB's iterator over the same tables, in the arena.
+  virtual rocksdb::InternalIterator* NewOwn(rocksdb::Arena* arena) = 0;
+
+ private:
+  enum class At {
+    kNowhere,  // invalid
+    kEntry,    // the first run of the heap has it
+    kBound,    // a placeholder for the first run of the heap
+    kPending,  // a placeholder for those of pending_
+    kOwn,      // where own_ is
+  };
+  struct Run {
+    Tables tables;
+    size_t file = 0;  // where it is or goes on
+    const OrderedTableProbe* table = nullptr;
+    const char* line = nullptr;       // of the table's Bloom filter; null: it has none that is asked here
+    OrderedIterator* scan = nullptr;  // of scan_file
+    size_t scan_file = 0;
+    void* place = nullptr;    // of the scan
+    bool is_entry = false;    // else a bound
+    bool from_start = false;  // the bound is the table's smallest key
+    uint64_t window = 0;      // first bytes of user_key
+    rocksdb::Slice user_key;  // of the entry or bound
+    uint64_t tag = 0;         // sequence number and type
+    KeyBuffer bound;
+  };
+  enum class Went { kOn, kEnded, kElsewhere };  // kElsewhere: (2) or an error
+
+  // Of one run.
+  size_t FileOf(const Run& run) const;
+  bool Open(Run* run) const;
+  Went ToBound(Run* run, const rocksdb::Slice& user_key, uint64_t* beyond);
+  Went ToFile(Run* run, size_t file);
+  Went ToEntry(Run* run);
+  bool BloomSaysMaybe(const Run& run, uint64_t hash) const;
+  Went SeekTable(Run* run);
+  Went AskOrder(Run* run);
+  Went ReadAt(Run* run, OrderedIterator::ReadFor read);
+  Went ReadBound(Run* run);
+  OrderedIterator* Scan(Run* run);
+  void EndScan(Run* run);
+
+  // Of all.
+  static bool IsBefore(const Run& a, const Run& b);
+  void Push(Run* run);
+  void Pop();
+  void SiftDown();
+  void Took(Run* run, Went went);
+  void TookFirst(Went went);
+  void NextOfEntry();
+  void Settle(const rocksdb::Slice& otherwise);
+  bool ShowPending();
+  void ShowFirst();
+  void ShowPlaceholder(At at);
+  rocksdb::InternalIterator* Own();
+  void SeekOwn(const rocksdb::Slice& target);
+  void Begin();
+  void Publish();
+  Run* first() const { return heap_[0]; }
+
+  const rocksdb::ReadOptions* const read_options_;
+  const rocksdb::SliceTransform* const prefix_extractor_;
+  rocksdb::Arena* const arena_;
+  Run* const runs_;
+  const size_t count_;
+  const bool sampled_;
+  Run** const heap_;
+  Run** const pending_;
+  size_t heap_size_ = 0;
+  size_t pending_count_ = 0;
+
+  At at_ = At::kNowhere;
+  bool elsewhere_ = false;  // a run is for RocksDB's iterator, or has failed: then status_ says so
+  rocksdb::Status status_;
+  rocksdb::Slice key_;
+  KeyBuffer target_;       // of the last Seek
+  KeyBuffer placeholder_;  // an internal key
+  uint64_t target_window_ = 0;
+
+  rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
+  bool scans_prepared_ = false;
+  rocksdb::SequenceNumber deletions_up_to_ = 0;  // 0: nobody has said
+  std::unique_ptr<rocksdb::Arena> own_arena_;
+  rocksdb::InternalIterator* own_ = nullptr;
+
+  OrderedSeeks* seeks_ = nullptr;  // of the first table that was asked
+  OrderedSeekStats stats_;
+  int unpublished_ = 0;
+};
+
+}  // namespace cairn
