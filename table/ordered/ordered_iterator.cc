@@ -126,7 +126,7 @@ void OrderedIterator::Read(const Slice& target) {
 void OrderedIterator::ReadAt(const Slice& target, ReadFor read) {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
-  ++(read == ReadFor::kResolved ? stats_.resolved : stats_.direct);
+  ++(read == ReadFor::kResolved ? stats_.resolved : read == ReadFor::kUnfiltered ? stats_.unfiltered : stats_.direct);
   read_ = read;
   Read(target);
 }

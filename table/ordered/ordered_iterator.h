@@ -78,7 +78,7 @@ class OrderedIterator final : public port::TableIterator {
 
   // For RunIterator, which asks the filters of all tables itself and then for entries: forward to the first one at or
   // above the internal key, or of the table.
-  enum class ReadFor { kUsed, kAtHand, kResolved, kDirect };
+  enum class ReadFor { kUsed, kAtHand, kResolved, kDirect, kUnfiltered };
   void ReadAt(const rocksdb::Slice& target, ReadFor read);
   void ReadFirst();
   // The same if the block is in memory; false: it is not, and the iterator is nowhere.

@@ -172,16 +172,13 @@ RunIterator::Went RunIterator::ToEntry(Run* run) {
     status_ = s;
     return Went::kElsewhere;
   }
-  return scan->UpperBoundCheckResult() == IterBoundCheck::kOutOfBound ? Went::kEnded : ToFile(run, run->file + 1);
+  return scan->UpperBoundCheckResult() == IterBoundCheck::kOutOfBound ? Went::kPastBound : ToFile(run, run->file + 1);
 }
 
 // `user_key` stays as long as the run is there.
-RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key, uint64_t* beyond) {
+RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key) const {
   const Slice* const upper_bound = read_options_->iterate_upper_bound;
-  if (upper_bound != nullptr && user_key.compare(*upper_bound) >= 0) {
-    ++*beyond;
-    return Went::kEnded;
-  }
+  if (upper_bound != nullptr && user_key.compare(*upper_bound) >= 0) return Went::kPastBound;
   run->is_entry = false;
   run->user_key = user_key;
   run->tag = kPlaceholderTag;
@@ -192,16 +189,12 @@ RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key, uint64_t
 // To the first key of a table, whose predecessor is through.
 RunIterator::Went RunIterator::ToFile(Run* run, size_t file) {
   run->file = file;
-  if (file >= run->tables.count) {
-    ++stats_.past_end;
-    return Went::kEnded;
-  }
+  if (file >= run->tables.count) return Went::kEnded;
   const Slice smallest = rocksdb::ExtractUserKey(run->tables.files[file].smallest_key);
   run->from_start = true;
   // The table before may end with a newer entry of the same key, and a placeholder would sort before that.
   if (file == 0 || rocksdb::ExtractUserKey(run->tables.files[file - 1].largest_key) != smallest) {
-    ++stats_.deferred;
-    return ToBound(run, smallest, &stats_.past_bound);
+    return ToBound(run, smallest);
   }
   return ReadBound(run);
 }
@@ -218,20 +211,30 @@ RunIterator::Went RunIterator::ReadBound(Run* run) {
   return ToEntry(run);
 }
 
-// What the order filter says of the target, which is not in the table, or may be.
-RunIterator::Went RunIterator::AskOrder(Run* run) {
+// What a run came to at a seek without reading.
+void RunIterator::CountDeferred(Went went) {
+  ++(went == Went::kOn ? stats_.deferred : went == Went::kPastBound ? stats_.past_bound : stats_.past_end);
+}
+
+// What the order filter says of the target, which is not in the table, or may be: then at a seek, and kDirect.
+RunIterator::Went RunIterator::AskOrder(Run* run, OrderedIterator::ReadFor read) {
+  const bool at_seek = read == OrderedIterator::ReadFor::kDirect;
   std::string* const bound = RunScratch();
-  switch (run->table->FindNext(*read_options_, rocksdb::ExtractUserKey(target_.slice()), bound)) {
-    case OrderAnswer::kNone:
-      return ToFile(run, run->file + 1);
-    case OrderAnswer::kBound:
-      ++stats_.deferred;
-      run->bound.Assign(*bound);
-      return ToBound(run, run->bound.slice(), &stats_.past_bound);
+  const auto answer = run->table->FindNext(*read_options_, rocksdb::ExtractUserKey(target_.slice()), bound);
+  if (!answer.has_value()) return ReadAt(run, at_seek ? OrderedIterator::ReadFor::kUnfiltered : read);
+  Went went = Went::kEnded;
+  switch (*answer) {
     case OrderAnswer::kHere:
+      return ReadAt(run, read);
+    case OrderAnswer::kNone:
+      went = ToFile(run, run->file + 1);
       break;
+    case OrderAnswer::kBound:
+      run->bound.Assign(*bound);
+      went = ToBound(run, run->bound.slice());
   }
-  return ReadAt(run, OrderedIterator::ReadFor::kDirect);
+  if (at_seek && (went != Went::kOn || !run->is_entry)) CountDeferred(went);
+  return went;
 }
 
 bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
@@ -248,10 +251,11 @@ bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
   return maybe;
 }
 
-// A table whose Bloom filter lets the target pass. A block in memory tells as soon as the order filter.
+// A table that may have the target. Where a Bloom filter says so, it nearly always has, and a block in memory tells more
+// than the order filter.
 RunIterator::Went RunIterator::SeekTable(Run* run) {
-  if (Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
-  return AskOrder(run);
+  if (run->line != nullptr && Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
+  return AskOrder(run, OrderedIterator::ReadFor::kDirect);
 }
 
 bool RunIterator::IsBefore(const Run& a, const Run& b) {
@@ -326,8 +330,9 @@ void RunIterator::Seek(const Slice& target) {
     const Slice smallest = rocksdb::ExtractUserKey(run->tables.files[run->file].smallest_key);
     if (Compare(target_window_, user_key, WindowOf(smallest), smallest) < 0) {
       run->from_start = true;
-      ++stats_.deferred;
-      Took(run, ToBound(run, smallest, &stats_.past_bound));
+      const Went went = ToBound(run, smallest);
+      CountDeferred(went);
+      Took(run, went);
       continue;
     }
     if (!Open(run)) return SeekOwn(target_.slice());
@@ -365,6 +370,7 @@ bool RunIterator::ShowPending() {
   placeholder_.Replace(user_key.size(), "", 1);
   const Slice* const upper_bound = read_options_->iterate_upper_bound;
   if (upper_bound != nullptr && placeholder_.slice().compare(*upper_bound) >= 0) {
+    stats_.deferred -= pending_count_;
     stats_.past_bound += pending_count_;
     pending_count_ = 0;
     return false;
@@ -402,7 +408,11 @@ void RunIterator::SeekToFirst() {
     return;
   }
   target_.Assign(Slice());
-  for (size_t i = 0; i < count_; ++i) Took(&runs_[i], ToFile(&runs_[i], 0));
+  for (size_t i = 0; i < count_; ++i) {
+    const Went went = ToFile(&runs_[i], 0);
+    CountDeferred(went);
+    Took(&runs_[i], went);
+  }
   Settle(Slice());
 }
 
@@ -415,7 +425,7 @@ void RunIterator::Next() {
     case At::kPending: {
       const size_t count = pending_count_;
       pending_count_ = 0;
-      for (size_t i = 0; i < count; ++i) Took(pending_[i], AskOrder(pending_[i]));
+      for (size_t i = 0; i < count; ++i) Took(pending_[i], AskOrder(pending_[i], OrderedIterator::ReadFor::kResolved));
       break;
     }
     default:

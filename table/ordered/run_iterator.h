@@ -94,17 +94,18 @@ class RunIterator : public port::TableIterator {
     uint64_t tag = 0;         // sequence number and type
     KeyBuffer bound;
   };
-  enum class Went { kOn, kEnded, kElsewhere };  // kElsewhere: (2) or an error
+  enum class Went { kOn, kEnded, kPastBound, kElsewhere };  // kElsewhere: (2) or an error
 
   // Of one run.
   size_t FileOf(const Run& run) const;
   bool Open(Run* run) const;
-  Went ToBound(Run* run, const rocksdb::Slice& user_key, uint64_t* beyond);
+  Went ToBound(Run* run, const rocksdb::Slice& user_key) const;
   Went ToFile(Run* run, size_t file);
   Went ToEntry(Run* run);
   bool BloomSaysMaybe(const Run& run, uint64_t hash) const;
   Went SeekTable(Run* run);
-  Went AskOrder(Run* run);
+  Went AskOrder(Run* run, OrderedIterator::ReadFor read);
+  void CountDeferred(Went went);
   Went ReadAt(Run* run, OrderedIterator::ReadFor read);
   Went ReadBound(Run* run);
   OrderedIterator* Scan(Run* run);

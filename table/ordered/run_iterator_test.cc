@@ -27,7 +27,6 @@ namespace {
 using rocksdb::Iterator;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
-using rocksdb::Status;
 
 constexpr uint64_t kKeys = 3000;
 
@@ -178,7 +177,6 @@ TEST_P(RunIteratorTest, StepsAreThoseOfTheMergingIterator) {
       if (random.OneIn(4)) read.iterate_lower_bound = &lower_bound;
       if (random.OneIn(2) && !snapshots.empty()) read.snapshot = snapshots[random.Uniform(snapshots.size())];
       if (random.OneIn(8)) read.table_filter = [](const rocksdb::TableProperties&) { return true; };
-      read.read_tier = random.OneIn(8) ? rocksdb::kBlockCacheTier : rocksdb::kReadAllTier;
       read.fill_cache = !random.OneIn(4);
       read.verify_checksums = !random.OneIn(8);
       read.ignore_range_deletions = random.OneIn(10);
