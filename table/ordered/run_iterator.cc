@@ -71,8 +71,8 @@ RunIterator::RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb
       runs_(ArrayIn<Run>(arena, count)),
       count_(count),
       sampled_(sampled),
-      heap_(ArrayIn<Run*>(arena, count)),
-      pending_(ArrayIn<Run*>(arena, count)) {
+      heap_(ArrayIn<Placed>(arena, count)),
+      pending_(ArrayIn<uint8_t>(arena, count)) {
   for (size_t i = 0; i < count; ++i) (new (&runs_[i]) Run())->tables = runs[i];
 }
 
@@ -258,28 +258,29 @@ RunIterator::Went RunIterator::SeekTable(Run* run) {
   return AskOrder(run, OrderedIterator::ReadFor::kDirect);
 }
 
-bool RunIterator::IsBefore(const Run& a, const Run& b) {
-  const int order = Compare(a.window, a.user_key, b.window, b.user_key);
-  return order < 0 || (order == 0 && a.tag > b.tag);
+bool RunIterator::IsBefore(const Placed& a, const Placed& b) {
+  const int order = Compare(a.window, a.run->user_key, b.window, b.run->user_key);
+  return order < 0 || (order == 0 && a.run->tag > b.run->tag);
 }
 
 void RunIterator::Push(Run* run) {
+  const Placed placed{run->window, run};
   size_t at = heap_size_++;
-  for (; at > 0 && IsBefore(*run, *heap_[(at - 1) / 2]); at = (at - 1) / 2) heap_[at] = heap_[(at - 1) / 2];
-  heap_[at] = run;
+  for (; at > 0 && IsBefore(placed, heap_[(at - 1) / 2]); at = (at - 1) / 2) heap_[at] = heap_[(at - 1) / 2];
+  heap_[at] = placed;
 }
 
 // The first run of the heap has moved.
 void RunIterator::SiftDown() {
-  Run* const run = heap_[0];
+  const Placed placed{first()->window, first()};
   size_t at = 0;
   for (size_t child = 1; child < heap_size_; child = 2 * at + 1) {
-    if (child + 1 < heap_size_ && IsBefore(*heap_[child + 1], *heap_[child])) ++child;
-    if (!IsBefore(*heap_[child], *run)) break;
+    if (child + 1 < heap_size_ && IsBefore(heap_[child + 1], heap_[child])) ++child;
+    if (!IsBefore(heap_[child], placed)) break;
     heap_[at] = heap_[child];
     at = child;
   }
-  heap_[at] = run;
+  heap_[at] = placed;
 }
 
 void RunIterator::Pop() {
@@ -342,18 +343,18 @@ void RunIterator::Seek(const Slice& target) {
       run->line = run->table->bloom().LineOf(hash);
       run->table->bloom().Prefetch(run->line);
     }
-    pending_[pending_count_++] = run;
+    pending_[pending_count_++] = static_cast<uint8_t>(i);
   }
-  if (pending_count_ > 0) seeks_ = pending_[0]->table->seeks();
+  if (pending_count_ > 0) seeks_ = runs_[pending_[0]].table->seeks();
   const size_t in_table = pending_count_;
   pending_count_ = 0;
   for (size_t i = 0; i < in_table; ++i) {
-    Run* const run = pending_[i];
+    Run* const run = &runs_[pending_[i]];
     if (run->scan != nullptr && run->scan_file == run->file && run->scan->HasAtHand(target_.slice())) {
       Took(run, ReadAt(run, OrderedIterator::ReadFor::kAtHand));
     } else if (!user_key.empty() && !BloomSaysMaybe(*run, hash)) {  // an empty key may not be in a filter
       ++stats_.deferred;
-      pending_[pending_count_++] = run;
+      pending_[pending_count_++] = pending_[i];
     } else {
       Took(run, SeekTable(run));
     }
@@ -425,7 +426,10 @@ void RunIterator::Next() {
     case At::kPending: {
       const size_t count = pending_count_;
       pending_count_ = 0;
-      for (size_t i = 0; i < count; ++i) Took(pending_[i], AskOrder(pending_[i], OrderedIterator::ReadFor::kResolved));
+      for (size_t i = 0; i < count; ++i) {
+        Run* const run = &runs_[pending_[i]];
+        Took(run, AskOrder(run, OrderedIterator::ReadFor::kResolved));
+      }
       break;
     }
     default:

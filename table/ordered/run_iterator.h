@@ -36,7 +36,7 @@ class RunIterator : public port::TableIterator {
     const rocksdb::FdWithKeyRange* files;
     size_t count;
   };
-  static constexpr size_t kMostRuns = 128;
+  static constexpr size_t kMostRuns = 128;  // a store that has more lacks compaction
 
   // Whether it can serve iterators with these options.
   static bool Serves(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
@@ -94,6 +94,11 @@ class RunIterator : public port::TableIterator {
     uint64_t tag = 0;         // sequence number and type
     KeyBuffer bound;
   };
+  // In the heap: a run, and the first bytes of its user key.
+  struct Placed {
+    uint64_t window;
+    Run* run;
+  };
   enum class Went { kOn, kEnded, kPastBound, kElsewhere };  // kElsewhere: (2) or an error
 
   // Of one run.
@@ -112,7 +117,7 @@ class RunIterator : public port::TableIterator {
   void EndScan(Run* run);
 
   // Of all.
-  static bool IsBefore(const Run& a, const Run& b);
+  static bool IsBefore(const Placed& a, const Placed& b);
   void Push(Run* run);
   void Pop();
   void SiftDown();
@@ -127,7 +132,7 @@ class RunIterator : public port::TableIterator {
   void SeekOwn(const rocksdb::Slice& target);
   void Begin();
   void Publish();
-  Run* first() const { return heap_[0]; }
+  Run* first() const { return heap_[0].run; }
 
   const rocksdb::ReadOptions* const read_options_;
   const rocksdb::SliceTransform* const prefix_extractor_;
@@ -135,8 +140,8 @@ class RunIterator : public port::TableIterator {
   Run* const runs_;
   const size_t count_;
   const bool sampled_;
-  Run** const heap_;
-  Run** const pending_;
+  Placed* const heap_;
+  uint8_t* const pending_;  // numbers of runs
   size_t heap_size_ = 0;
   size_t pending_count_ = 0;
 
