@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <utility>
 
 #include "db/column_family.h"
 #include "db/uses_part.h"
@@ -27,23 +25,23 @@ class VersionIterator final : public RunIterator {
                   const Tables* runs, size_t count, bool sampled)
       : RunIterator(&options, version->GetMutableCFOptions().prefix_extractor.get(), arena, runs, count, sampled),
         version_(version),
-        options_(options),
         file_options_(file_options),
         sequence_(sequence) {}
 
  private:
-  rocksdb::InternalIterator* NewOwn(rocksdb::Arena* arena) override {
+  rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& options, rocksdb::Arena* arena) override {
     rocksdb::MergeIteratorBuilder builder(&version_->cfd()->internal_comparator(), arena, /*prefix_seek_mode=*/false,
-                                          options_.iterate_upper_bound);
-    rocksdb_own::AddVersionIterators(version_, options_, file_options_, &builder,
+                                          options.iterate_upper_bound);
+    rocksdb_own::AddVersionIterators(version_, options, file_options_, &builder,
                                      true CAIRN_LATER_ITERATORS_ARGUMENTS(sequence_));
-    return builder.Finish();
+    rocksdb::InternalIterator* const own = builder.Finish();
+    own->SetRangeDelReadSeqno(sequence_);
+    return own;
   }
 
   rocksdb::Version* const version_;
-  const rocksdb::ReadOptions& options_;
   const rocksdb::FileOptions& file_options_;
-  [[maybe_unused]] const rocksdb::SequenceNumber sequence_;
+  const rocksdb::SequenceNumber sequence_;
 };
 
 // The runs of a Version whose first table is an open ordered table; 0: none, or too many.

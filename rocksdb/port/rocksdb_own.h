@@ -47,6 +47,7 @@
 #define CAIRN_MORE_ITERATORS_ARGUMENTS , read_sequence, scans
 // Of iterators that are made later, for which no ranges are named.
 #define CAIRN_LATER_ITERATORS_ARGUMENTS(sequence) , sequence, nullptr
+// Up to which sequence number entries and range deletions are seen.
 #define CAIRN_ITERATORS_SEQUENCE read_sequence
 // Whether ranges are named that will be scanned.
 #define CAIRN_HAS_SCANS (scans != nullptr)
@@ -67,7 +68,8 @@
 #define CAIRN_MORE_ITERATORS_PARAMETERS
 #define CAIRN_MORE_ITERATORS_ARGUMENTS
 #define CAIRN_LATER_ITERATORS_ARGUMENTS(sequence)
-#define CAIRN_ITERATORS_SEQUENCE rocksdb::kMaxSequenceNumber
+#define CAIRN_ITERATORS_SEQUENCE \
+  (options.snapshot != nullptr ? options.snapshot->GetSequenceNumber() : rocksdb::kMaxSequenceNumber)
 #define CAIRN_HAS_SCANS false
 #define CAIRN_MORE_MERGE_PARAMETERS
 #define CAIRN_MORE_MERGE_ARGUMENTS

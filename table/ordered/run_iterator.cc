@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "monitoring/perf_context_imp.h"
 #include "rocksdb/comparator.h"
@@ -519,7 +520,9 @@ void RunIterator::PrepareFor(const port::ScanRanges* ranges) {
 InternalIterator* RunIterator::Own() {
   if (own_ != nullptr) return own_;
   own_arena_ = std::make_unique<rocksdb::Arena>();
-  own_ = NewOwn(own_arena_.get());
+  own_options_.emplace(*read_options_);
+  own_options_->snapshot = nullptr;
+  own_ = NewOwn(*own_options_, own_arena_.get());
   if (pinned_ != nullptr) own_->SetPinnedItersMgr(pinned_);
   if (deletions_up_to_ != 0) own_->SetRangeDelReadSeqno(deletions_up_to_);
   return own_;

@@ -18,7 +18,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 
 #include "db/version_edit.h"
 #include "memory/arena.h"
@@ -68,8 +68,8 @@ class RunIterator : public port::TableIterator {
 
  protected:
   void PrepareFor(const port::ScanRanges* ranges) final;
-  // RocksDB's iterator over the same tables, in the arena.
-  virtual rocksdb::InternalIterator* NewOwn(rocksdb::Arena* arena) = 0;
+  // RocksDB's iterator over the same tables, in the arena. Called once.
+  virtual rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& read_options, rocksdb::Arena* arena) = 0;
 
  private:
   enum class At {
@@ -156,6 +156,8 @@ class RunIterator : public port::TableIterator {
   rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
   bool scans_prepared_ = false;
   rocksdb::SequenceNumber deletions_up_to_ = 0;  // 0: nobody has said
+  // A program may release its snapshot while it has the iterator: these have none, and NewOwn knows what is seen.
+  std::optional<rocksdb::ReadOptions> own_options_;
   std::unique_ptr<rocksdb::Arena> own_arena_;
   rocksdb::InternalIterator* own_ = nullptr;
 

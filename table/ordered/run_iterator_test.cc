@@ -219,6 +219,28 @@ TEST_F(RunIteratorTest, AllRunsAreOneChildWhereTheOptionsAllow) {
   EXPECT_FALSE(has_one_child(pinned));
 }
 
+// RocksDB's iterator, which is made at the first step back, sees what the snapshot sees.
+TEST_F(RunIteratorTest, ASnapshotMayGoBeforeItsIterator) {
+  options_ = OptionsOf(*FindEngine("leveled_ordered"));
+  options_.disable_auto_compactions = true;
+  Open();
+  ASSERT_OK(db_->Put({}, "key1", "first"));
+  ASSERT_OK(db_->Put({}, "key2", "second"));
+  ASSERT_OK(db_->Flush({}));
+  ReadOptions read;
+  read.snapshot = db_->GetSnapshot();
+  ASSERT_OK(db_->DeleteRange({}, "key1", "key3"));
+  ASSERT_OK(db_->Flush({}));
+  std::unique_ptr<Iterator> it(db_->NewIterator(read));
+  db_->ReleaseSnapshot(read.snapshot);
+  it->SeekForPrev("key3");
+  EXPECT_EQ("key2=second", At(it.get()));
+  it->Prev();
+  EXPECT_EQ("key1=first", At(it.get()));
+  it->Seek("key1");
+  EXPECT_EQ("key1=first", At(it.get()));
+}
+
 // A key that one run has is found by one block; the others wait until the scan goes on.
 TEST_F(RunIteratorTest, ASeekReadsTheBlockThatHasTheKey) {
   options_ = OptionsOf(*FindEngine("leveled_ordered"));
