@@ -252,8 +252,8 @@ bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
   return maybe;
 }
 
-// A table that may have the target. Where a Bloom filter says so, it nearly always has, and a block in memory tells more
-// than the order filter.
+// A table that may have the target. Where a Bloom filter says so, it nearly always has, and a block in memory tells
+// more than the order filter.
 RunIterator::Went RunIterator::SeekTable(Run* run) {
   if (run->line != nullptr && Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
   return AskOrder(run, OrderedIterator::ReadFor::kDirect);
