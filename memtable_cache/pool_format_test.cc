@@ -1,5 +1,6 @@
 #include "memtable_cache/pool_format.h"
 
+#include <algorithm>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -62,7 +63,7 @@ TEST(PoolFormatTest, GoldenFiles) {
   at += kSyncLineBytes;
   rocksdb::EncodeFixed64(at, EncodeSequenceWord(1234));
   at += 8;
-  memcpy(at + kEntryHeaderBytes, "entry bytes", 11);
+  std::copy_n("entry bytes", 11, at + kEntryHeaderBytes);
   FinishEntry(header.generation, 11, at);
   ExpectGolden("pool_lines", std::string(lines, sizeof(lines)), "memtable_cache");
 
