@@ -106,7 +106,8 @@ class Opened {
  public:
   Status Open(const rocksdb::DBOptions& options, const std::string& path,
               const std::vector<ColumnFamilyDescriptor>& families) {
-    return Took(DB::Open(options, path, families, &handles_, port::Into(&opened_)));
+    const Status s = DB::Open(options, path, families, &handles_, port::Into(&opened_));
+    return Took(s);
   }
   // With what its own OPTIONS file says.
   Status OpenAsStored(const std::string& path) {
