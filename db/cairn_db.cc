@@ -815,17 +815,18 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
   const bool table = property == "cairn.stats";
   if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);
   *value = StatsText(this, family, table);
-  if (!table) {
-    if (!value->empty()) value->insert(1, "\"version\":\"" + std::string(Version()) + "\",");
-    return !value->empty();
-  }
   SubMemTableStats memtable;
-  if (GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
+  if (table && GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
     *value += SubMemTableStatsToTable(memtable);
     if (services()->fast_writes() != nullptr) *value += services()->fast_writes()->ToText();
   }
   if (value->empty()) return false;
-  value->insert(0, "Cairn " + std::string(Version()) + ", RocksDB " + rocksdb::GetRocksVersionAsString() + "\n");
+  const std::string version = Version();
+  if (table) {
+    value->insert(0, "Cairn " + version + ", RocksDB " + rocksdb::GetRocksVersionAsString() + "\n");
+  } else {
+    value->insert(1, "\"version\":\"" + version + "\",");  // behind the brace
+  }
   return true;
 }
 

@@ -63,18 +63,18 @@ inline const TriePartitionerFactory* UsesTrie(const rocksdb::ImmutableOptions& o
   return partitioner == nullptr ? nullptr : partitioner->CheckedCast<TriePartitionerFactory>();
 }
 
-// Tables whose filters a lookup may ask all at once. Asked for each lookup, so RocksDB's own tables are known without a
-// call. Ordered tables may go by the name of RocksDB's own.
-inline bool UsesCairnTables(rocksdb::Version* version) {
-  const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
-  return &typeid(tables) != &typeid(rocksdb::BlockBasedTableFactory) &&
-         (&typeid(tables) == &typeid(OrderedTableFactory) || IsCairnName(tables.Name()));
-}
-
-// Ordered tables, by any name.
+// Ordered tables, which may go by the name of RocksDB's own.
 inline bool UsesOrderedTables(rocksdb::Version* version) {
   const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
   return &typeid(tables) == &typeid(OrderedTableFactory);
+}
+
+// Tables whose filters a lookup may ask all at once. Asked for each lookup, so RocksDB's own tables are known without a
+// call.
+inline bool UsesCairnTables(rocksdb::Version* version) {
+  const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
+  return &typeid(tables) != &typeid(rocksdb::BlockBasedTableFactory) &&
+         (UsesOrderedTables(version) || IsCairnName(tables.Name()));
 }
 
 inline bool UsesSubMemTables(const rocksdb::MemTableRep& table) { return &typeid(table) == &typeid(SubMemTable); }

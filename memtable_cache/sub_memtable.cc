@@ -13,8 +13,8 @@
 #include "memory/arena.h"
 #include "memtable_cache/flush_scope.h"
 #include "memtable_cache/tailing.h"
-#include "port/port.h"
 #include "util/key_text.h"
+#include "util/spin.h"
 
 namespace cairn {
 
@@ -52,16 +52,8 @@ constexpr int kMostSearches = 4;
 // RocksDB's entry of an empty key and value.
 constexpr size_t kLeastEntryBytes = 10;
 
-constexpr int kSpins = 1000;
-
-// Of a mutex that is mostly held for a few microseconds: to sleep at once would take longer.
-void LockSoon(CheckedMutex* mutex) CAIRN_ACQUIRE(mutex) {
-  for (int i = 0; i <= kSpins; ++i) {
-    if (mutex->TryLock()) return;
-    rocksdb::port::AsmVolatilePause();
-  }
-  mutex->Lock();
-}
+// Of a mutex that is mostly held for a few microseconds.
+constexpr int kLockSpins = 1000;
 
 // A number that nobody outside can know or choose.
 uint64_t SecretNumber() {
@@ -605,7 +597,7 @@ size_t SubMemTable::CountEntries() const {
 void SubMemTable::HelpReaders(uint64_t entries) const {
   if (entries % kHelpForSure == 0) {
     // As much as the segment may have got since the last time.
-    LockSoon(&hash_mutex_);
+    LockSpinning(&hash_mutex_, kLockSpins);
     const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
     UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
   } else {
@@ -618,7 +610,7 @@ void SubMemTable::HelpReaders(uint64_t entries) const {
 
 void SubMemTable::BoundUnhashed(uint64_t entries) const {
   if (unhashed_.fetch_add(entries, std::memory_order_relaxed) < kMostUnhashed) return;
-  LockSoon(&hash_mutex_);
+  LockSpinning(&hash_mutex_, kLockSpins);
   const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
   UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
 }
@@ -645,7 +637,7 @@ void SubMemTable::SortInBackground() const {
 }
 
 void SubMemTable::UpdateHash() const {
-  LockSoon(&hash_mutex_);
+  LockSpinning(&hash_mutex_, kLockSpins);
   const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
   UpdateHashLocked(SIZE_MAX, Growth::kAny);
 }

@@ -1,6 +1,6 @@
 #include "memtable_cache/write_gate.h"
 
-#include "port/port.h"
+#include "util/spin.h"
 
 namespace cairn {
 
@@ -27,17 +27,20 @@ bool WriteGate::Publish(uint64_t first, uint64_t last) {
 }
 
 void WriteGate::AwaitPublished(uint64_t last) {
-  for (int i = 0; i < kSpinsBeforeSleep && sleepers_.load(std::memory_order_relaxed) == 0; ++i) {
-    if (Newest() >= last) return;
+  const auto is_published = [&] { return Newest() >= last; };
+  // Where others sleep there are more writers than cores, and the one to wait for may not run.
+  SpinUntil(kSpinsBeforeSleep, [&] {
+    if (is_published() || sleepers_.load(std::memory_order_relaxed) != 0) return true;
     Help();
-    rocksdb::port::AsmVolatilePause();
-  }
+    return false;
+  });
+  if (is_published()) return;
   sleeps_.fetch_add(1, std::memory_order_relaxed);
   sleepers_.fetch_add(1);
   published_[last % kSlots].Await(
       [&] {
         Help();
-        return Newest() >= last;
+        return is_published();
       },
       BitOf(last));
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
@@ -75,10 +78,7 @@ void WriteGate::TellOfState() {
 
 template <class Done>
 bool WriteGate::AwaitState(const Done& done, std::chrono::steady_clock::time_point until) {
-  for (int i = 0; i < kSpinsBeforeSleep; ++i) {
-    if (done()) return true;
-    rocksdb::port::AsmVolatilePause();
-  }
+  if (SpinUntil(kSpinsBeforeSleep, done)) return true;
   sleeps_.fetch_add(1, std::memory_order_relaxed);
   const MutexLock lock(&mutex_);
   state_waiters_.fetch_add(1);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "port/port.h"
-
 namespace cairn {
 
 using rocksdb::Status;
@@ -25,15 +23,6 @@ constexpr size_t kKeptBytes = 64 << 10;
 constexpr int kOthersSpins = 60;
 // Waits in vain are rare: the more of them, the rarer.
 constexpr uint32_t kMostDisappointments = 10;
-
-template <class Done>
-bool Spin(int spins, const Done& done) {
-  for (int i = 0; i < spins; ++i) {
-    if (done()) return true;
-    rocksdb::port::AsmVolatilePause();
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -84,7 +73,7 @@ Status WriteLog::WriteWhole(const WriteBatch& record) {
   last_members_ = 1;
   mutex_.Unlock();
   const Status s = write_(record);
-  mutex_.LockSpinning();
+  LockSpinning(&mutex_, kLockSpins);
   if (!s.ok()) failure_ = s;
   writing_.store(false);
   return s;
@@ -103,9 +92,9 @@ void WriteLog::AwaitOthers(Group* group) {
   const uint32_t expected = std::max(2U, last_members_);
   if (leads) writing_.store(true, std::memory_order_relaxed);
   mutex_.Unlock();
-  const bool came = Spin(
+  const bool came = SpinUntil(
       kOthersSpins, [&] { return leads ? group->members.load() >= expected : !group->open.load() || writing_.load(); });
-  mutex_.LockSpinning();
+  LockSpinning(&mutex_, kLockSpins);
   if (leads) writing_.store(false);
   if (came || group->members.load() > 1) {
     disappointments_ = 0;
@@ -131,7 +120,7 @@ void WriteLog::WriteGroup() {
     group->failure = write_(record);
     if (!group->failure.ok()) group->failed_from = WriteBatchInternal::Sequence(&record);
   }
-  mutex_.LockSpinning();
+  LockSpinning(&mutex_, kLockSpins);
   if (!group->failure.ok()) failure_ = group->failure;
   writing_.store(false);
 }
@@ -151,9 +140,8 @@ void WriteLog::ApplyGroup(Group* group) {
 
 void WriteLog::Await(Group* group) {
   const auto is_due = [&] { return group->done.load() || (group->open.load() && !writing_.load()); };
-  bool due = false;
-  const bool ended = Spin(kRecordSpins, [&] { return (due = is_due()) || group->changed.HasSleepers(); });
-  if (!ended || !due) group->changed.Await(is_due);
+  SpinUntil(kRecordSpins, [&] { return is_due() || group->changed.HasSleepers(); });
+  if (!is_due()) group->changed.Await(is_due);
 }
 
 void WriteLog::Leave(Group* group, uint64_t first, Status* s) {

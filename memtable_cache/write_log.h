@@ -30,6 +30,7 @@
 #include "rocksdb/write_batch.h"
 #include "util/futex.h"
 #include "util/mutex.h"
+#include "util/spin.h"
 
 namespace cairn {
 
@@ -46,7 +47,9 @@ class WriteLog {
   WriteLog& operator=(const WriteLog&) = delete;
 
   // Before the first Append.
-  void Use(WriteRecord write, ApplyRecord apply) {
+  void Use(WriteRecord write, ApplyRecord apply) CAIRN_EXCLUDES(mutex_) {
+    const MutexLock lock(&mutex_);
+    OpenGroup();
     write_ = std::move(write);
     apply_ = std::move(apply);
   }
@@ -70,6 +73,8 @@ class WriteLog {
  private:
   // Of a batch that is worth copying for another's sake.
   static constexpr size_t kSmallBytes = 1024;
+  // The lock is held for about a tenth of a microsecond.
+  static constexpr int kLockSpins = 100;
 
   struct Record {
     rocksdb::WriteBatch batch;
@@ -125,14 +130,13 @@ uint64_t WriteLog::Append(uint64_t entries, bool ignore_missing_families, const 
                           rocksdb::WriteBatch* whole, const Add& add, Applied* applied, rocksdb::Status* s) {
   using rocksdb::WriteBatchInternal;
   *applied = Applied::kNot;
-  mutex_.LockSpinning();
+  LockSpinning(&mutex_, kLockSpins);
   const uint64_t first = enter();
   if (first == 0 || !failure_.ok()) {
     if (first != 0) *s = failure_;
     mutex_.Unlock();
     return first;
   }
-  if (open_ == nullptr) OpenGroup();
   Group* const group = open_;
   const bool small = whole == nullptr || whole->GetDataSize() <= kSmallBytes;
   if (!writing_.load() && group->used == 0 && !(small && ExpectsOthers(*group))) {
@@ -162,7 +166,7 @@ uint64_t WriteLog::Append(uint64_t entries, bool ignore_missing_families, const 
         Leave(group, first, s);
         return first;
       }
-      mutex_.LockSpinning();
+      LockSpinning(&mutex_, kLockSpins);
     } else if (waits && ExpectsOthers(*group)) {
       AwaitOthers(group);
       waits = false;

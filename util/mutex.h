@@ -13,8 +13,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "port/port.h"
-
 #if defined(__clang__)
 #define CAIRN_THREAD_ATTRIBUTE(x) __attribute__((x))
 #else
@@ -46,15 +44,6 @@ class CAIRN_THREAD_ATTRIBUTE(lockable) CheckedMutex {
   CheckedMutex& operator=(const CheckedMutex&) = delete;
 
   void Lock() CAIRN_ACQUIRE() { mutex_.lock(); }
-  // The same for what is held for much less time than a thread takes to sleep and wake up: tries for a while first.
-  void LockSpinning() CAIRN_ACQUIRE() {
-    constexpr int kSpins = 100;
-    for (int i = 0; i < kSpins; ++i) {
-      if (mutex_.try_lock()) return;
-      rocksdb::port::AsmVolatilePause();
-    }
-    mutex_.lock();
-  }
   bool TryLock() CAIRN_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void Unlock() CAIRN_RELEASE() { mutex_.unlock(); }
 

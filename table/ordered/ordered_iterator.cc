@@ -19,9 +19,6 @@ namespace {
 
 constexpr int kPublishEvery = 256;
 
-// Above all snapshots. RocksDB asserts that no entry that it steps back over has kMaxSequenceNumber itself.
-constexpr rocksdb::SequenceNumber kPlaceholderSequence = rocksdb::kMaxSequenceNumber - 1;
-
 // Filters write their bounds here, so that a new iterator needs no memory of its own for them.
 std::string* Scratch() {
   struct Bounds {
@@ -92,7 +89,7 @@ bool OrderedIterator::Defer(const std::string& bound) {
   }
   ++stats_.deferred;
   char tag[rocksdb::kNumInternalBytes];
-  rocksdb::EncodeFixed64(tag, rocksdb::PackSequenceAndType(kPlaceholderSequence, rocksdb::kTypeValue));
+  rocksdb::EncodeFixed64(tag, kPlaceholderTag);
   placeholder_.Assign(bound);
   placeholder_.Replace(bound.size(), tag, sizeof(tag));
   return true;

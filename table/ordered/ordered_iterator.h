@@ -26,6 +26,10 @@
 
 namespace cairn {
 
+// Sequence number and type of a placeholder: above all snapshots. RocksDB asserts that no entry that it steps back over
+// has kMaxSequenceNumber itself.
+constexpr uint64_t kPlaceholderTag = (rocksdb::kMaxSequenceNumber - 1) << 8 | rocksdb::kTypeValue;
+
 // Whether iterators for this reader may defer, by what they are asked for.
 bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
               rocksdb::TableReaderCaller caller, bool allow_unprepared_value);

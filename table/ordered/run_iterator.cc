@@ -21,8 +21,6 @@ using rocksdb::Status;
 namespace {
 
 constexpr int kPublishSeeks = 256;
-// As that of an OrderedIterator.
-constexpr uint64_t kPlaceholderTag = (rocksdb::kMaxSequenceNumber - 1) << 8 | rocksdb::kTypeValue;
 
 std::string* RunScratch() {
   struct RunBounds {
