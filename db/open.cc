@@ -9,6 +9,7 @@
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_scheduler.h"
+#include "trie_table/htable/htable_table.h"
 
 namespace cairn {
 
@@ -73,9 +74,33 @@ Status TrieContainerOf(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice
   return s;
 }
 
+namespace {
+
+// What the filters of open HTables take; nothing for other tables.
+Status AddFilters(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  const Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok()) return s;
+  const auto* const tables = descriptor.options.table_factory->CheckedCast<HTableFactory>();
+  if (tables == nullptr) return s;
+  for (const FilterDepth& filters : tables->FilterDepths()) {
+    if (static_cast<size_t>(filters.depth) >= stats->depths.size()) continue;
+    TrieDepthStats& depth = stats->depths[static_cast<size_t>(filters.depth)];
+    depth.filter_bytes = filters.file_bytes;
+    depth.filter_memory_bytes = filters.memory_bytes;
+    depth.filters_in_memory = filters.tables_in_memory;
+  }
+  stats->filter_pages_read = tables->filter_pages_read();
+  stats->filter_pages_cached = tables->filter_pages_cached();
+  return s;
+}
+
+}  // namespace
+
 Status GetTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
   const auto scheduler = TrieScheduler::Find(db);
-  const Status s = scheduler == nullptr ? ReadTrieStats(db, handle, stats) : scheduler->GetStats(handle, stats);
+  Status s = scheduler == nullptr ? ReadTrieStats(db, handle, stats) : scheduler->GetStats(handle, stats);
+  if (s.ok()) s = AddFilters(handle, stats);
   return s.ok() ? AddEctTables(db, handle, stats) : s;
 }
 

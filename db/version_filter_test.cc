@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -82,8 +83,22 @@ TEST_F(VersionFilterTest, WhatIsInMemtablesIsSeen) {
   CheckAll();
 }
 
+// Where filters are: all in memory, some, none.
+class FilterResidencyTest : public VersionFilterTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(rocksdb::TableFactory::CreateFromString(
+        rocksdb::ConfigOptions(),
+        "id=cairn.HTable;" + std::string(GetParam()) + ";table={id=BlockBasedTable;block_cache={capacity=5000}}",
+        &options_.table_factory));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, FilterResidencyTest,
+                         ::testing::Values("filter_residency=pinned", "filter_residency=cache",
+                                           "filter_residency=disk"));
+
 // Every kind of write, flushes, compactions, ingestion and openings, with snapshots: always what a map says.
-TEST_F(VersionFilterTest, AnswersAreTheModels) {
+TEST_P(FilterResidencyTest, AnswersAreTheModels) {
   const uint64_t seed = SeedFromEnvironment();
   Random random(seed);
   SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
@@ -261,14 +276,34 @@ TEST_F(VersionFilterTest, TablesThatSpanContainers) {
   CheckAll();
 }
 
-TEST_F(VersionFilterTest, WithoutPinnedFiltersThereIsNone) {
-  ASSERT_OK(rocksdb::TableFactory::CreateFromString(rocksdb::ConfigOptions(), "id=cairn.HTable;filter_residency=cache",
+// As with a RocksDB that keeps its filters in the block cache. The share of it changes while the database is open.
+TEST_F(VersionFilterTest, FiltersThatAreNotInMemory) {
+  ASSERT_OK(rocksdb::TableFactory::CreateFromString(rocksdb::ConfigOptions(),
+                                                    "id=cairn.HTable;table={id=BlockBasedTable;block_cache={capacity="
+                                                    "100000};cache_index_and_filter_blocks=true}",
                                                     &options_.table_factory));
   Open();
+  const auto in_memory = [&] {
+    std::string text;
+    EXPECT_TRUE(db_->GetProperty("cairn.stats.json", &text));
+    const auto depths = nlohmann::json::parse(text)["depths"];
+    uint64_t bytes = 0;
+    for (const auto& depth : depths) bytes += depth["filter_memory_bytes"].get<uint64_t>();
+    return bytes;
+  };
   Load(4);
   CheckAll();
+  EXPECT_GT(in_memory(), 0u);
+  EXPECT_GT(Made(), 0u);
+  ASSERT_OK(db_->SetOptions({{"table_factory.filter_memory_share", "0"}}));
+  Load(2);
   CheckAll();
-  EXPECT_EQ(0u, Made());
+  EXPECT_EQ(in_memory(), 0u);
+  ASSERT_OK(db_->SetOptions({{"table_factory.filter_memory_share", "1"}}));
+  Load(2);
+  CheckAll();
+  EXPECT_GT(in_memory(), 0u);
+  EXPECT_TRUE(db_->SetOptions({{"table_factory.filter_memory_share", "2"}}).IsInvalidArgument());
 }
 
 TEST_F(VersionFilterTest, AFewOpenFiles) {
@@ -280,7 +315,7 @@ TEST_F(VersionFilterTest, AFewOpenFiles) {
 }
 
 // Readers of keys that stay, of keys that are never written, and of keys that come, while tables come and go.
-TEST_F(VersionFilterTest, NothingIsMissedWhileTablesComeAndGo) {
+TEST_P(FilterResidencyTest, NothingIsMissedWhileTablesComeAndGo) {
   constexpr uint64_t kStable = 400;
   options_.max_background_jobs = 3;
   Open();

@@ -74,6 +74,10 @@ struct TrieDepthStats {
   uint64_t pending_containers = 0;  // full containers that wait for a compaction
   uint64_t pending_bytes = 0;
   uint64_t written_bytes = 0;  // since the database was opened: by flush (depth 0) or by compaction into this depth
+  // HTables' filters (filter.h). 0 in a database that is not open.
+  uint64_t filter_bytes = 0;         // in files
+  uint64_t filter_memory_bytes = 0;  // in memory, whole
+  uint64_t filters_in_memory = 0;    // tables whose filters are; those of the others are asked by pages
 };
 
 struct TrieStats {
@@ -94,6 +98,8 @@ struct TrieStats {
   uint64_t ect_bytes = 0;         // of the files
   uint64_t ect_memory_bytes = 0;  // where their blocks lie, and their indexes
   // Since the database was opened.
+  uint64_t filter_pages_read = 0;    // to answer lookups
+  uint64_t filter_pages_cached = 0;  // found in the block cache
   uint64_t running_compactions = 0;
   uint64_t root_compactions = 0;  // finished, by kind
   uint64_t push_compactions = 0;

@@ -1,6 +1,6 @@
 // Filters of the tables of a trie: how many bits, and where they are kept. Part of HTableOptions; in option strings the
-// fields are named filter_bits, filter_bits_per_depth, filter_residency (pinned, cache, disk) and filter_clusters
-// (auto, never, always).
+// fields are named filter_bits, filter_bits_per_depth, filter_residency (auto, pinned, cache, disk),
+// filter_memory_share and filter_clusters (auto, never, always).
 //
 // The filters of all tables that a lookup may have to ask at one depth lie side by side and answer together: by one or
 // two cache lines where they are pinned in memory, by at most one page read where they are not.
@@ -16,8 +16,10 @@ namespace cairn {
 
 // Where filters are when they are asked. Fewer bytes of memory, more reads, from first to last.
 enum class FilterResidency {
+  kAuto,    // kCache where RocksDB's cache_index_and_filter_blocks is set, otherwise kPinned
   kPinned,  // all in memory, charged to the block cache; tables in other slots are asked along, without I/O
-  kCache,   // pages in the block cache: at most one page read for all slots of a depth
+  kCache,   // whole depths in memory while memory_share allows, the shallowest first; of the others pages in the block
+            // cache: at most one page read for all slots of a depth
   kDisk,    // pages are read whenever they are asked: one read for all slots of a depth
 };
 
@@ -38,7 +40,12 @@ struct FilterOptions {
   double bits_per_depth = 3;
 
   // kPinned takes bits_per_key of memory for every key of the database.
-  FilterResidency residency = FilterResidency::kPinned;
+  FilterResidency residency = FilterResidency::kAuto;
+
+  // With kCache: the share of the block cache, 0 to 1, that filters of whole depths may take. The deepest depth of them
+  // may get fewer bits a key than its files have, if it fits then. Column families and databases that share a cache
+  // share this, by the filters that they have. Can be changed by SetOptions, for tables that are opened from then on.
+  double memory_share = 0.8;
 
   // Whether a new table's filter block also holds the filters of the slots beneath it. It costs up to a tenth more
   // bytes written, and saves all but one of the page reads of a depth when filters are not pinned.

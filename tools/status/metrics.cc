@@ -237,6 +237,10 @@ void AddTries(std::string* out, const StatusSnapshot& snapshot) {
        [](const TrieDepthStats& d) { return static_cast<double>(d.slots_max); }},
       {"cairn_trie_depth_pending_containers", "Full containers of a depth that wait for a compaction.",
        [](const TrieDepthStats& d) { return static_cast<double>(d.pending_containers); }},
+      {"cairn_trie_depth_filter_bytes", "Bytes of filters in the tables of a depth.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.filter_bytes); }},
+      {"cairn_trie_depth_filter_memory_bytes", "Bytes of filters of a depth that are in memory.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.filter_memory_bytes); }},
   };
   for (const DepthGauge& gauge : kGauges) {
     Metric metric(out, gauge.name, "gauge", gauge.help);

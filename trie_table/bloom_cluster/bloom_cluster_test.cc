@@ -389,6 +389,144 @@ TEST_P(ResidencyTest, TablesComeAndGoWhileReadersAsk) {
   EXPECT_GT(asked, 0u);
 }
 
+// Tables of three depths, and a share of the cache that changes.
+class BudgetTest : public BloomClusterTest {
+ protected:
+  static constexpr int kDepths = 3;
+
+  void SetUp() override {
+    cache_ = rocksdb::NewLRUCache(size_t{1} << 20, 0);
+    Use(FilterResidency::kCache);
+  }
+  // At a depth's own container, where it lies beneath its older ones.
+  Table* AddAt(int depth, size_t keys) {
+    depth_ = depth;
+    return Add(Hashes(keys), 20 * depth + 19 - static_cast<int>(tables_ % 20), 5 + static_cast<uint64_t>(depth));
+  }
+  uint64_t MemoryAt(int depth) {
+    for (const FilterDepth& each : directory_->Depths()) {
+      if (each.depth == depth) return each.memory_bytes;
+    }
+    return 0;
+  }
+  uint64_t Memory() { return MemoryAt(0) + MemoryAt(1) + MemoryAt(2); }
+};
+
+TEST_F(BudgetTest, ShallowDepthsStayInMemoryWhenTheDeepestDoesNotFit) {
+  AddAt(0, 2000);
+  for (int i = 0; i < 4; ++i) AddAt(1, 10000);
+  for (int i = 0; i < 4; ++i) AddAt(2, 25000);
+  EXPECT_GT(MemoryAt(0), 0u);
+  EXPECT_GT(MemoryAt(1), 0u);
+  EXPECT_GT(MemoryAt(2), 100000u * 15 / 8) << "everything fits";
+  uint64_t reads = PageReads();
+  LetThrough(100);
+  EXPECT_EQ(PageReads(), reads);
+  // With more keys they have fewer bits, and then they are asked by pages.
+  for (int i = 0; i < 12; ++i) AddAt(2, 25000);
+  EXPECT_GT(MemoryAt(2), 400000u);
+  EXPECT_LT(MemoryAt(2), 800000u);
+  ExpectNoWrongNo();
+  EXPECT_LT(LetThrough(300), 0.02);
+  EXPECT_EQ(PageReads(), reads);
+  for (int i = 0; i < 20; ++i) AddAt(2, 25000);
+  EXPECT_EQ(MemoryAt(2), 0u);
+  EXPECT_GT(MemoryAt(1), 0u);
+  ExpectNoWrongNo();
+  EXPECT_GT(PageReads(), reads);
+  EXPECT_LE(cache_->GetPinnedUsage(), (size_t{1} << 20) * 9 / 10);
+  // Where there is room again they come back with the next table.
+  open_.resize(8);
+  AddAt(1, 1000);
+  EXPECT_GT(MemoryAt(2), 0u);
+  ExpectNoWrongNo();
+  open_.clear();
+  EXPECT_EQ(FilterMemoryUsage(*directory_), 0u);
+}
+
+TEST_F(BudgetTest, NothingIsMissedWhateverIsInMemory) {
+  for (int step = 0; step < 300; ++step) {
+    const uint64_t kind = random_() % 10;
+    if (kind < 6 && open_.size() < 40) {
+      const auto depth = static_cast<int>(random_() % kDepths);
+      AddAt(depth, 1 + random_() % (depth == 2 ? 30000 : 5000));
+    } else if (kind < 8 && !open_.empty()) {
+      open_.erase(open_.begin() + static_cast<ptrdiff_t>(random_() % open_.size()));
+    } else {
+      directory_->SetMemoryShare(static_cast<double>(random_() % 5) / 4);
+    }
+    if (step % 10 == 0) {
+      ASSERT_NO_FATAL_FAILURE(ExpectNoWrongNo()) << "step " << step;
+    }
+    FilterBatch batch;
+    if (!open_.empty()) batch = Batch();
+    for (const auto& table : open_) {
+      ASSERT_EQ(table->filter->MayContainBatch(read_options_, &batch) & ~Singly(*table, batch), 0u) << "step " << step;
+    }
+    ASSERT_LE(Memory(), cache_->GetCapacity() * 5 / 4);
+  }
+}
+
+// A filter block that cannot be read must not keep a table from opening where filters may stay in the file.
+TEST_F(BudgetTest, APageThatCannotBeReadIsLeftInTheFile) {
+  AddAt(2, 20000);
+  Table* const table = open_[0].get();
+  table->filter.reset();
+  std::string bytes = Read(table->name);
+  bytes[kFilterOffset + kFilterPageBytes + 100] ^= 1;
+  Write(table->name, bytes);
+  ASSERT_TRUE(Open(table).ok());
+  EXPECT_EQ(MemoryAt(2), 0u);
+  ExpectNoWrongNo();
+  AddAt(2, 20000);
+  ExpectNoWrongNo();
+}
+
+TEST_F(BudgetTest, FiltersComeAndGoWhileReadersAsk) {
+  for (int i = 0; i < 6; ++i) AddAt(i % kDepths, 5000);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> lost{0}, asked{0};
+  const std::vector<Table*> tables = [&] {
+    std::vector<Table*> all;
+    for (const auto& table : open_) all.push_back(table.get());
+    return all;
+  }();
+  std::vector<std::thread> readers;
+  for (uint64_t i = 0; i < 3; ++i) {
+    readers.emplace_back([&, random = std::mt19937_64(i)]() mutable {
+      while (!stop) {
+        const Table& table = *tables[random() % tables.size()];
+        FilterBatch batch;
+        batch.wanted = LowMask(FilterBatch::kMaxKeys);
+        for (uint64_t& hash : batch.hashes) hash = table.hashes[random() % table.hashes.size()];
+        lost += table.filter->MayContain(read_options_, batch.hashes[0]) ? 0 : 1;
+        lost += table.filter->MayContainBatch(read_options_, &batch) == batch.wanted ? 0 : 1;
+        ++asked;
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    directory_->SetMemoryShare(i % 2);
+    for (int depth = 0; depth < kDepths; ++depth) AddAt(depth, 100);
+    open_.resize(6);
+    const uint64_t before = asked;
+    for (int wait = 0; wait < 1000 && asked == before; ++wait) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(lost, 0u);
+}
+
+TEST(FilterOptionsTest, BadSharesAreRefused) {
+  for (double share : {-0.1, 1.1, 1e9}) {
+    FilterOptions options;
+    options.memory_share = share;
+    EXPECT_TRUE(ValidateFilterOptions(options).IsInvalidArgument()) << share;
+  }
+}
+
 TEST(FilterOptionsTest, BadBitsAreRefused) {
   for (double bits : {-1.0, 1.0, 5.9, 20.1, 1e9}) {
     FilterOptions options;

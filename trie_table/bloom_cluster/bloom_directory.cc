@@ -1,6 +1,7 @@
 #include "trie_table/bloom_cluster/bloom_directory.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "monitoring/statistics_impl.h"
 #include "table/reader_charge.h"
@@ -17,6 +18,8 @@ namespace {
 
 // Images of a container that are asked one by one. More: lookups read more places; fewer: more merging when files come.
 constexpr size_t kMaxImages = 3;
+// Containers whose filters are read into memory when a table is opened that makes room for them.
+constexpr int kContainersAtOnce = 4;
 // A merged image may have this many bits of precision less than the budget allows.
 constexpr unsigned kPrecisionLoss = 2;
 
@@ -42,28 +45,114 @@ uint64_t MembersOf(const FilterCover& cover, uint64_t slots) {
 
 }  // namespace
 
-double FilterDirectory::BitsAt(int depth) const {
-  if (depth < 0 || depth >= kMaxDepths || options_.bits_per_key == 0) return options_.bits_per_key;
+int FilterDirectory::DeepestFrom(int depth) const {
   int deepest = kMaxDepths - 1;
   while (deepest > depth && tables_at_depth_[static_cast<size_t>(deepest)].load(std::memory_order_relaxed) == 0) {
     --deepest;
   }
+  return deepest;
+}
+
+double FilterDirectory::BitsAt(int depth) const {
+  if (depth < 0 || depth >= kMaxDepths || options_.bits_per_key == 0) return options_.bits_per_key;
+  const int deepest = DeepestFrom(depth);
   return std::min(options_.bits_per_key + options_.bits_per_depth * (deepest - depth),
                   std::max(options_.bits_per_key, kMaxBitsPerKey));
 }
 
-void FilterDirectory::CountTable(int depth, int change) {
+double FilterDirectory::BitsInMemoryAt(int depth) const {
+  if (options_.residency == FilterResidency::kPinned) return BitsAt(depth);
+  if (depth < 0 || depth >= kMaxDepths) return 0;
+  return planned_bits_[static_cast<size_t>(depth)].load(std::memory_order_relaxed);
+}
+
+void FilterDirectory::CountTable(int depth, int change, uint64_t keys, const std::shared_ptr<rocksdb::Cache>& cache) {
   if (depth < 0 || depth >= kMaxDepths) return;
-  tables_at_depth_[static_cast<size_t>(depth)].fetch_add(change, std::memory_order_relaxed);
+  const auto at = static_cast<size_t>(depth);
+  tables_at_depth_[at].fetch_add(change, std::memory_order_relaxed);
+  keys_at_depth_[at].fetch_add(change < 0 ? 0 - keys : keys, std::memory_order_relaxed);
+  // What becomes free is planned for with the next table.
+  if (options_.residency != FilterResidency::kCache || change < 0) return;
+  if (Plan(cache)) must_fit_.store(true, std::memory_order_relaxed);
+}
+
+void FilterDirectory::FitToPlan() {
+  if (!must_fit_.exchange(false, std::memory_order_relaxed)) return;
+  int grown = 0;
+  for (const std::shared_ptr<FilterContainer>& container : OpenContainers()) {
+    if (container->Fit(/*may_grow=*/grown < kContainersAtOnce)) ++grown;
+  }
+  if (grown == kContainersAtOnce) must_fit_.store(true, std::memory_order_relaxed);
+}
+
+std::vector<FilterNeed> FilterDirectory::Needs() const {
+  std::vector<FilterNeed> needs(kMaxDepths);
+  for (int depth = 0; depth < kMaxDepths; ++depth) {
+    const uint64_t keys = keys_at_depth_[static_cast<size_t>(depth)].load(std::memory_order_relaxed);
+    if (keys != 0) needs[static_cast<size_t>(depth)] = {keys, BitsAt(depth)};
+  }
+  return needs;
+}
+
+bool FilterDirectory::Plan(const std::shared_ptr<rocksdb::Cache>& cache) {
+  const MutexLock lock(&plan_mutex_);
+  if (planned_cache_ == nullptr) planned_cache_ = cache;
+  const std::vector<FilterNeed> needs = Needs();
+  uint64_t all = 0;
+  for (const FilterNeed& need : needs) all += FilterBytes(need.keys, need.bits);
+  const uint64_t budget = share_.Ask(planned_cache_, all, memory_share_.load(std::memory_order_relaxed));
+  const std::vector<uint8_t> plan = PlanFilterMemory(needs, budget);
+  bool changed = false;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const uint8_t before = planned_bits_[i].load(std::memory_order_relaxed);
+    // Where it can only just be more it is not, lest filters come and go with every compaction.
+    const bool roomy = plan[i] > before && FilterBytes(needs[i].keys + needs[i].keys / 8, plan[i]) <= budget;
+    if (plan[i] < before || roomy || before == 0) {
+      planned_bits_[i].store(plan[i], std::memory_order_relaxed);
+      changed |= plan[i] != before;
+    }
+    // A table that is written now is asked by pages later if its depth grows out of memory, or memory shrinks. The
+    // deepest is the first to be.
+    std::vector<FilterNeed> grown(needs.begin(), needs.begin() + static_cast<ptrdiff_t>(i) + 1);
+    grown[i].keys *= 2;
+    const bool stays =
+        DeepestFrom(static_cast<int>(i)) > static_cast<int>(i) && PlanFilterMemory(grown, budget)[i] != 0;
+    stays_in_memory_[i].store(stays, std::memory_order_relaxed);
+  }
+  return changed;
+}
+
+bool FilterDirectory::WritesClustersAt(int depth) const {
+  if (options_.clusters != FilterClusters::kAuto) return options_.clusters == FilterClusters::kAlways;
+  if (options_.residency == FilterResidency::kPinned) return false;
+  return depth < 0 || depth >= kMaxDepths || !stays_in_memory_[static_cast<size_t>(depth)];
+}
+
+std::vector<std::shared_ptr<FilterContainer>> FilterDirectory::OpenContainers() {
+  std::vector<std::shared_ptr<FilterContainer>> open;
+  const MutexLock lock(&mutex_);
+  for (const auto& [name, container] : containers_) {
+    if (auto held = container.lock()) open.push_back(std::move(held));
+  }
+  return open;
+}
+
+std::vector<FilterDepth> FilterDirectory::Depths() {
+  std::vector<FilterDepth> depths(kMaxDepths);
+  for (const std::shared_ptr<FilterContainer>& container : OpenContainers()) container->AddTo(&depths);
+  for (int depth = 0; depth < kMaxDepths; ++depth) depths[static_cast<size_t>(depth)].depth = depth;
+  depths.erase(std::remove_if(depths.begin(), depths.end(), [](const FilterDepth& each) { return each.tables == 0; }),
+               depths.end());
+  return depths;
 }
 
 std::shared_ptr<FilterContainer> FilterDirectory::Find(uint64_t name) {
-  if (name == 0) return std::make_shared<FilterContainer>(this);
+  if (name == 0) return std::make_shared<FilterContainer>(this, false);
   const MutexLock lock(&mutex_);
   std::weak_ptr<FilterContainer>& entry = containers_[name];
   std::shared_ptr<FilterContainer> container = entry.lock();
   if (container == nullptr) {
-    container = std::make_shared<FilterContainer>(this);
+    container = std::make_shared<FilterContainer>(this, true);
     entry = container;
   }
   if (containers_.size() > sweep_at_) {
@@ -100,7 +189,8 @@ uint64_t FilterDirectory::MostCharged() const {
   return room / Charge::GetDummyEntrySize() * Charge::GetDummyEntrySize();
 }
 
-FilterContainer::FilterContainer(FilterDirectory* directory) : directory_(directory) {
+FilterContainer::FilterContainer(FilterDirectory* directory, bool may_plan)
+    : directory_(directory), may_plan_(may_plan || directory->options().residency == FilterResidency::kPinned) {
   const MutexLock lock(&mutex_);
   Publish();
 }
@@ -123,17 +213,75 @@ Status FilterContainer::Join(const FilterContext& context, const rocksdb::ReadOp
   for (const Image& image : images_) used |= image.members;
   // A number that no image knows, or else one of a table that is gone, by (3).
   const unsigned number = LowestBit(~used != 0 ? ~used : ~live_);
-  if (pinned()) {
-    if (cache_ == nullptr) cache_ = context.block_cache;
-    const Status s = AddImage(context, read_options, block, number);
-    if (!s.ok()) return s;
-  }
+  if (cache_ == nullptr) cache_ = context.block_cache;
+  const Status s = AddImages(read_options, block, number);
+  if (!s.ok()) return s;
   members_[number] = {context.table_id, {context.level, context.newest, context.table}, block};
   live_ |= Bit(number);
-  if (pinned()) MergeImages();
+  if (images_.size() > kMaxImages) MergeImages(2);
   Publish();
   *member = number;
   return Status::OK();
+}
+
+Status FilterContainer::AddImages(const rocksdb::ReadOptions& read_options,
+                                  const std::shared_ptr<const FilterBlock>& block, unsigned member) {
+  const double bits = may_plan_ ? directory_->BitsInMemoryAt(depth_) : 0;
+  if (directory_->options().residency == FilterResidency::kPinned) {
+    image_bits_ = bits;
+    return bits == 0 ? Status::OK() : AddImage(read_options, block, member);
+  }
+  if (bits == 0 || bits > image_bits_) Reload(read_options, bits);
+  // The questions to a page that cannot be read are its own errors.
+  if (image_bits_ > 0 && !AddImage(read_options, block, member).ok()) DropImages();
+  return Status::OK();
+}
+
+void FilterContainer::Reload(const rocksdb::ReadOptions& read_options, double bits) {
+  DropImages();
+  image_bits_ = bits;
+  for (uint64_t left = bits == 0 ? 0 : live_; left != 0; left &= left - 1) {
+    if (AddImage(read_options, members_[LowestBit(left)].block, LowestBit(left)).ok()) continue;
+    DropImages();
+    return;
+  }
+  if (images_.size() > kMaxImages) MergeImages(2);
+}
+
+void FilterContainer::DropImages() {
+  int64_t freed = 0;
+  for (const Image& image : images_) freed += static_cast<int64_t>(image.image->bytes());
+  images_.clear();
+  image_bits_ = 0;
+  if (freed != 0) directory_->ChangeMemory(-freed, cache_);
+}
+
+bool FilterContainer::Fit(bool may_grow) {
+  const MutexLock lock(&mutex_);
+  const double bits = may_plan_ ? directory_->BitsInMemoryAt(depth_) : 0;
+  if (live_ == 0 || bits == image_bits_ || (bits > image_bits_ && !may_grow)) return false;
+  const bool grows = bits > image_bits_;
+  if (grows || bits == 0) {
+    Reload(rocksdb::ReadOptions(), bits);
+  } else {
+    image_bits_ = bits;
+    MergeImages(1);
+  }
+  Publish();
+  return grows;
+}
+
+void FilterContainer::AddTo(std::vector<FilterDepth>* depths) const {
+  const MutexLock lock(&mutex_);
+  if (depth_ < 0 || static_cast<size_t>(depth_) >= depths->size()) return;
+  FilterDepth& depth = (*depths)[static_cast<size_t>(depth_)];
+  depth.tables += Count(live_);
+  for (uint64_t left = live_; left != 0; left &= left - 1) {
+    depth.keys += members_[LowestBit(left)].block->members()[0].pairs;
+    depth.file_bytes += members_[LowestBit(left)].block->pages() * kFilterPageBytes;
+    if (image_bits_ > 0) ++depth.tables_in_memory;
+  }
+  for (const Image& image : images_) depth.memory_bytes += image.image->bytes();
 }
 
 void FilterContainer::Leave(unsigned member) {
@@ -153,12 +301,13 @@ void FilterContainer::Leave(unsigned member) {
   Publish();
 }
 
-Status FilterContainer::AddImage(const FilterContext& context, const rocksdb::ReadOptions& read_options,
+Status FilterContainer::AddImage(const rocksdb::ReadOptions& read_options,
                                  const std::shared_ptr<const FilterBlock>& block, unsigned member) {
   Image added;
   added.shift = member;
   added.members = Bit(member);
-  if (block->members().size() == 1) {
+  const double bits = std::min(image_bits_, directory_->BitsAt(depth_));
+  if (block->members().size() == 1 && bits >= std::floor(directory_->BitsAt(depth_))) {
     const Status s = block->LoadImage(read_options, &added.image);
     if (!s.ok()) return s;
   } else {
@@ -173,8 +322,7 @@ Status FilterContainer::AddImage(const FilterContext& context, const rocksdb::Re
     const unsigned shift = 64 - shape.precision;
     const uint64_t high = shape.columns == 0 ? shape.low : shape.low + (shape.columns << shape.column_shift()) - 1;
     shape = ChooseFilterShape(block->members()[0].pairs, shape.low << shift,
-                              std::min(high, LowMask(shape.precision)) << shift, 0, directory_->BitsAt(depth_),
-                              shape.precision);
+                              std::min(high, LowMask(shape.precision)) << shift, 0, bits, shape.precision);
     FilterImage::Builder builder(shape, block->members()[0].pairs);
     ColumnWriter writer(shape, &builder);
     if (MergePairs({input}, shape, &writer)) added.image = builder.Finish(writer.pairs());
@@ -190,8 +338,7 @@ Status FilterContainer::AddImage(const FilterContext& context, const rocksdb::Re
   return Status::OK();
 }
 
-void FilterContainer::MergeImages() {
-  if (images_.size() <= kMaxImages) return;
+void FilterContainer::MergeImages(size_t at_least) {
   uint64_t pairs = 0, low = ~uint64_t{0}, high = 0, live = 0;
   for (const Image& image : images_) {
     const FilterShape& shape = image.image->shape();
@@ -203,7 +350,7 @@ void FilterContainer::MergeImages() {
     live |= image.members & live_;
   }
   const unsigned slot_bits = BitWidth(HighestBit(live));
-  const double bits = directory_->BitsAt(depth_);
+  const double bits = std::min(image_bits_, directory_->BitsAt(depth_));
   const unsigned wanted = ChooseFilterShape(pairs, low, high, slot_bits, bits).precision;
   unsigned precision = kMaxPrecision;
   std::vector<Image> merged, kept;
@@ -213,7 +360,7 @@ void FilterContainer::MergeImages() {
     (own + kPrecisionLoss < wanted ? kept : merged).push_back(image);
     if (own + kPrecisionLoss >= wanted) precision = std::min(precision, own);
   }
-  if (merged.size() < 2) return;
+  if (merged.size() < at_least) return;
   const FilterShape shape = ChooseFilterShape(pairs, low, high, slot_bits, bits, precision);
   std::vector<std::unique_ptr<PairCursor>> cursors;
   std::vector<MergeInput> inputs;
@@ -298,7 +445,8 @@ void FilterContainer::Publish() {
     if (next->peers[next->last].IsNewerThan(next->peers[LowestBit(left)])) next->last = LowestBit(left);
     if (next->peers[LowestBit(left)].IsNewerThan(next->peers[next->first])) next->first = LowestBit(left);
   }
-  if (pinned()) {
+  next->in_memory = image_bits_ > 0;
+  if (next->in_memory) {
     next->images = images_;
   } else {
     next->covers = ChooseCovers(live_);
@@ -309,6 +457,7 @@ void FilterContainer::Publish() {
     }
   }
   const Snapshot* const last = snapshot_.exchange(next, std::memory_order_seq_cst);
+  in_memory_.store(next->in_memory, std::memory_order_relaxed);
   version_.store(next->version, std::memory_order_release);
   if (last != nullptr) Retire(last, [last] { delete last; });
 }
@@ -332,7 +481,7 @@ uint64_t FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_optio
     const unsigned place = LowestBit(left);
     if (!thread->MemoAt(place)->Knows(version, batch->hashes[place], member)) unknown |= Bit(place);
   }
-  if (unknown != 0 && pinned()) {
+  if (unknown != 0 && in_memory()) {
     ProbeBatch(*batch, unknown, thread);
   } else if (unknown != 0) {
     ReadBatch(read_options, member, context, batch, unknown, thread);
@@ -349,14 +498,27 @@ uint64_t FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_optio
   return may;
 }
 
-uint64_t FilterContainer::MayHold(uint64_t members, int depth, uint64_t hash, FilterThread* thread) const {
+uint64_t FilterContainer::MayHold(const rocksdb::ReadOptions& read_options, uint64_t members, int depth, uint64_t hash,
+                                  FilterThread* thread) const {
   FilterMemo* const memo = thread->MemoOf(hash, depth);
   const uint64_t version = version_.load(std::memory_order_acquire);
-  if (!memo->Knows(version, hash, LowestBit(members))) {
+  if (memo->hash != hash || memo->version != version || (members & ~memo->known) != 0) {
     const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
+    if (!snapshot->in_memory) return AskPages(read_options, members, hash, *snapshot, memo);
     *memo = {snapshot->version, hash, ~uint64_t{0}, snapshot->ProbeImages(hash), snapshot->last};
   }
   return memo->may & members;
+}
+
+uint64_t FilterContainer::AskPages(const rocksdb::ReadOptions& read_options, uint64_t members, uint64_t hash,
+                                   const Snapshot& snapshot, FilterMemo* memo) const {
+  directory_->mutable_counters()->probes.fetch_add(1, std::memory_order_relaxed);
+  if (memo->hash != hash || memo->version != snapshot.version) *memo = {snapshot.version, hash, 0, 0, snapshot.last};
+  for (uint64_t left = members & ~memo->known; left != 0; left &= left - 1) {
+    if ((memo->known >> LowestBit(left) & 1) != 0) continue;
+    Ask(read_options, LowestBit(left), hash, snapshot, &memo->known, &memo->may);
+  }
+  return (memo->may | ~memo->known) & members;
 }
 
 inline const FilterMemo* FilterContainer::FindOut(const rocksdb::ReadOptions& read_options, unsigned member, int depth,
@@ -383,7 +545,7 @@ inline uint64_t FilterContainer::Snapshot::ProbeImages(uint64_t hash) const {
 
 void FilterContainer::Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash,
                           const Snapshot& snapshot, uint64_t* known, uint64_t* may) const {
-  if (pinned()) {
+  if (snapshot.in_memory) {
     *may |= snapshot.ProbeImages(hash);
     *known = ~uint64_t{0};
     return;
@@ -412,9 +574,11 @@ void FilterContainer::ProbeBatch(const FilterBatch& batch, uint64_t places, Filt
   Prefetch(hashes, count);
   directory_->mutable_counters()->probes.fetch_add(count, std::memory_order_relaxed);
   const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
+  // What has just gone from memory is not known.
+  const uint64_t known = snapshot->in_memory ? ~uint64_t{0} : 0;
   for (uint64_t left = places; left != 0; left &= left - 1) {
     FilterMemo* const memo = thread->MemoAt(LowestBit(left));
-    *memo = {snapshot->version, batch.hashes[LowestBit(left)], ~uint64_t{0}, 0, snapshot->last};
+    *memo = {snapshot->version, batch.hashes[LowestBit(left)], known, 0, snapshot->last};
     for (const Image& image : snapshot->images) memo->may |= image.image->Probe(memo->hash) << image.shift;
   }
 }
@@ -430,6 +594,11 @@ void FilterContainer::AddQuestions(unsigned member, const FilterBatch& batch, ui
     if (memo->Knows(snapshot->version, hash, member)) continue;
     if (memo->hash != hash || memo->version != snapshot->version) {
       *memo = {snapshot->version, hash, 0, 0, snapshot->last};
+    }
+    if (snapshot->in_memory) {
+      memo->known = ~uint64_t{0};
+      memo->may = snapshot->ProbeImages(hash);
+      continue;
     }
     const FilterCover& cover = snapshot->CoverOf(member);
     FilterQuestion question;
@@ -463,7 +632,6 @@ void FilterContainer::ReadBatch(const rocksdb::ReadOptions& read_options, unsign
 }
 
 void FilterContainer::Prefetch(const uint64_t* hashes, size_t count) const {
-  if (!pinned()) return;
   const Protected<Snapshot> snapshot(ThisFilterThread()->hazard(), snapshot_);
   for (const Image& image : snapshot->images) {
     for (size_t i = 0; i < count; ++i) image.image->PrefetchDirectory(hashes[i]);

@@ -2,9 +2,9 @@
 // FilterDirectory of a table factory that finds them.
 //
 // A container has up to 64 members, the open tables whose files lie in its slots. Readers ask it through an immutable
-// snapshot; whoever opens or closes a table makes a new snapshot. With pinned filters a snapshot holds a few images
-// that answer for all members at once; else it says for every member which block's pages answer for it: the one that
-// names most of the open tables.
+// snapshot; whoever opens or closes a table makes a new snapshot. Where filters are in memory a snapshot holds a few
+// images that answer for all members at once; else it says for every member which block's pages answer for it: the one
+// that names most of the open tables.
 //
 // Invariants
 //   (1) A member's number does not change while it is open, and what a snapshot says about it holds for its table:
@@ -28,6 +28,7 @@
 #include "trie_table/bloom_cluster/bloom_block.h"
 #include "trie_table/bloom_cluster/bloom_filter.h"
 #include "trie_table/bloom_cluster/bloom_table.h"
+#include "trie_table/bloom_cluster/filter_budget.h"
 #include "util/mutex.h"
 
 namespace cairn {
@@ -40,20 +41,31 @@ constexpr double kMaxBitsPerKey = 20;
 
 class FilterDirectory {
  public:
-  explicit FilterDirectory(const FilterOptions& options) : options_(options) {}
+  explicit FilterDirectory(const FilterOptions& options) : options_(options), memory_share_(options.memory_share) {}
 
   const FilterOptions& options() const { return options_; }
+  // Whether it would be made of these, but for what can be changed.
+  bool IsOf(const FilterOptions& options) const {
+    return options_.bits_per_key == options.bits_per_key && options_.bits_per_depth == options.bits_per_depth &&
+           options_.residency == options.residency && options_.clusters == options.clusters;
+  }
   FilterCounters* mutable_counters() { return &counters_; }
   const FilterCounters& counters() const { return counters_; }
-  bool writes_clusters() const {
-    return options_.clusters == FilterClusters::kAlways ||
-           (options_.clusters == FilterClusters::kAuto && options_.residency != FilterResidency::kPinned);
-  }
+  bool WritesClustersAt(int depth) const;
 
-  // What a key at this depth of the trie gets now (-1: no trie).
+  // What a key at this depth of the trie gets now in a file (-1: no trie).
   double BitsAt(int depth) const;
-  // A table at this depth was opened (1) or closed (-1).
-  void CountTable(int depth, int change);
+  // And in memory; 0: the filters of this depth are asked by pages.
+  double BitsInMemoryAt(int depth) const;
+  // A table with so many keys at this depth is being opened (1) or closed (-1).
+  void CountTable(int depth, int change, uint64_t keys, const std::shared_ptr<rocksdb::Cache>& cache);
+  // Drops other filters from memory, or reads a few, as is planned since the last table.
+  // REQUIRES: the caller holds no lock of a container.
+  void FitToPlan();
+  // For tables that are opened from now on.
+  void SetMemoryShare(double share) { memory_share_.store(share, std::memory_order_relaxed); }
+  // What each depth that has tables takes.
+  std::vector<FilterDepth> Depths();
   bool HasTablesAt(int depth) const {
     return depth < kMaxDepths && tables_at_depth_[static_cast<size_t>(depth)].load(std::memory_order_relaxed) > 0;
   }
@@ -72,10 +84,25 @@ class FilterDirectory {
   using Charge = rocksdb::CacheReservationManagerImpl<rocksdb::CacheEntryRole::kMisc>;
 
   uint64_t MostCharged() const CAIRN_REQUIRES(charge_mutex_);
+  std::vector<std::shared_ptr<FilterContainer>> OpenContainers();
+  std::vector<FilterNeed> Needs() const;
+  // The deepest depth that has tables, or this one.
+  int DeepestFrom(int depth) const;
+  // Whether some depth gets more or less than before.
+  bool Plan(const std::shared_ptr<rocksdb::Cache>& cache);
 
   const FilterOptions options_;
   FilterCounters counters_;
   std::array<std::atomic<int>, kMaxDepths> tables_at_depth_{};
+  std::array<std::atomic<uint64_t>, kMaxDepths> keys_at_depth_{};
+  // With kCache: bits per key in memory.
+  std::array<std::atomic<uint8_t>, kMaxDepths> planned_bits_{};
+  std::array<std::atomic<bool>, kMaxDepths> stays_in_memory_{};  // while it has not twice the keys
+  std::atomic<double> memory_share_;
+  std::atomic<bool> must_fit_{false};
+  CheckedMutex plan_mutex_;
+  std::shared_ptr<rocksdb::Cache> planned_cache_ CAIRN_GUARDED_BY(plan_mutex_);
+  CacheShare share_ CAIRN_GUARDED_BY(plan_mutex_);
   CheckedMutex mutex_;
   std::unordered_map<uint64_t, std::weak_ptr<FilterContainer>> containers_ CAIRN_GUARDED_BY(mutex_);
   size_t sweep_at_ CAIRN_GUARDED_BY(mutex_) = 64;
@@ -96,7 +123,8 @@ class FilterContainer {
  public:
   static constexpr unsigned kNoMember = kMaxFilterSlots;
 
-  explicit FilterContainer(FilterDirectory* directory);
+  // may_plan: the directory finds it again when it plans its memory anew.
+  FilterContainer(FilterDirectory* directory, bool may_plan);
   ~FilterContainer();
   FilterContainer(const FilterContainer&) = delete;
   FilterContainer& operator=(const FilterContainer&) = delete;
@@ -114,9 +142,10 @@ class FilterContainer {
   uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
                            FilterBatch* batch) const;
 
-  // Those of `members` whose tables may hold a key, by what is in memory. Counts nothing.
-  // REQUIRES: filters are pinned, and these members stay open meanwhile.
-  uint64_t MayHold(uint64_t members, int depth, uint64_t hash, FilterThread* thread) const;
+  // Those of `members` whose tables may hold a key. Counts nothing.
+  // REQUIRES: these members stay open meanwhile.
+  uint64_t MayHold(const rocksdb::ReadOptions& read_options, uint64_t members, int depth, uint64_t hash,
+                   FilterThread* thread) const;
 
   enum class Found {
     kNone,     // no open table here has the key
@@ -132,7 +161,12 @@ class FilterContainer {
   // A member's part of the images' memory.
   size_t MemoryOf(unsigned member) const;
 
-  bool pinned() const { return directory_->options().residency == FilterResidency::kPinned; }
+  // Fits its images to what the directory has planned. Whether it has read some for that.
+  bool Fit(bool may_grow);
+
+  // Whether it answers from memory now.
+  bool in_memory() const { return in_memory_.load(std::memory_order_relaxed); }
+  void AddTo(std::vector<FilterDepth>* depths) const;
 
   // Open tables and images (or covers), for dumps and tests.
   unsigned members() const;
@@ -155,8 +189,9 @@ class FilterContainer {
   };
   struct Snapshot {
     uint64_t version = 0;
-    std::vector<Image> images;
-    std::vector<FilterCover> covers;
+    bool in_memory = false;
+    std::vector<Image> images;        // if it is
+    std::vector<FilterCover> covers;  // if it is not
     std::array<uint8_t, kMaxFilterSlots> cover_of_member{};
     uint64_t live = 0;
     std::vector<Peer> peers;  // by member
@@ -179,6 +214,9 @@ class FilterContainer {
   // Answers for `member`, and for all others that the same pages know of: sets *known and, where a key may be, *may.
   void Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash, const Snapshot& snapshot,
            uint64_t* known, uint64_t* may) const;
+  // MayHold, where filters are not in memory.
+  uint64_t AskPages(const rocksdb::ReadOptions& read_options, uint64_t members, uint64_t hash, const Snapshot& snapshot,
+                    FilterMemo* memo) const;
   // Overlaps the cache misses of the lookups that follow.
   void Prefetch(const uint64_t* hashes, size_t count) const;
   // The batch's questions to members of this container and others that are to be asked together.
@@ -190,13 +228,22 @@ class FilterContainer {
   // Adds the questions that the memos do not answer; for the newest member if it is kNoMember.
   void AddQuestions(unsigned member, const FilterBatch& batch, uint64_t places, FilterThread* thread,
                     BatchQuestions* questions) const;
-  rocksdb::Status AddImage(const FilterContext& context, const rocksdb::ReadOptions& read_options,
-                           const std::shared_ptr<const FilterBlock>& block, unsigned member) CAIRN_REQUIRES(mutex_);
-  void MergeImages() CAIRN_REQUIRES(mutex_);
+  rocksdb::Status AddImage(const rocksdb::ReadOptions& read_options, const std::shared_ptr<const FilterBlock>& block,
+                           unsigned member) CAIRN_REQUIRES(mutex_);
+  // Images of all members again, or none.
+  void Reload(const rocksdb::ReadOptions& read_options, double bits) CAIRN_REQUIRES(mutex_);
+  // For a new member: as many as are planned.
+  rocksdb::Status AddImages(const rocksdb::ReadOptions& read_options, const std::shared_ptr<const FilterBlock>& block,
+                            unsigned member) CAIRN_REQUIRES(mutex_);
+  void DropImages() CAIRN_REQUIRES(mutex_);
+  // At least so many of them.
+  void MergeImages(size_t at_least) CAIRN_REQUIRES(mutex_);
   std::vector<FilterCover> ChooseCovers(uint64_t members) const CAIRN_REQUIRES(mutex_);
   void Publish() CAIRN_REQUIRES(mutex_);
 
   FilterDirectory* const directory_;
+  const bool may_plan_;
+  std::atomic<bool> in_memory_{false};  // the last snapshot's
   // The version of the snapshot, so that lookups need not touch it. Acquire and release with the snapshot.
   std::atomic<uint64_t> version_{0};
   std::atomic<const Snapshot*> snapshot_{nullptr};
@@ -204,6 +251,7 @@ class FilterContainer {
   mutable CheckedMutex mutex_;
   uint64_t live_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::array<Member, kMaxFilterSlots> members_ CAIRN_GUARDED_BY(mutex_);
+  double image_bits_ CAIRN_GUARDED_BY(mutex_) = 0;  // per key; 0: there are no images
   std::vector<Image> images_ CAIRN_GUARDED_BY(mutex_);
   std::shared_ptr<rocksdb::Cache> cache_ CAIRN_GUARDED_BY(mutex_);
   int depth_ CAIRN_GUARDED_BY(mutex_) = -1;

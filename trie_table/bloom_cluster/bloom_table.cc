@@ -106,7 +106,7 @@ class BlockBuilder : public TableFilterBuilder {
     const uint64_t name = ContainerOf(context_, hashes_.front());
     const auto container = name == 0 ? nullptr : directory_->FindOpen(name);
     if (container != nullptr) beneath = container->Beneath(context_.level, &precision);
-    if (!directory_->writes_clusters()) beneath.clear();
+    if (!directory_->WritesClustersAt(context_.depth)) beneath.clear();
     // A block of a table beneath that cannot be read must not fail this one.
     if (!beneath.empty() && Write(beneath, precision, block)) return Status::OK();
     Write({}, precision, block);
@@ -185,12 +185,14 @@ class ClusteredFilter : public TableFilter {
 
   ~ClusteredFilter() override {
     if (container_ == nullptr) return;
-    directory_->CountTable(context_.depth, -1);
+    directory_->CountTable(context_.depth, -1, block_->members()[0].pairs, nullptr);
     container_->Leave(member_);
     directory_->ChangeMemory(-static_cast<int64_t>(block_->bytes()), nullptr);
   }
 
   Status Join(const rocksdb::ReadOptions& read_options) {
+    const uint64_t keys = block_->members()[0].pairs;
+    directory_->CountTable(context_.depth, 1, keys, context_.block_cache);
     // The lowest fingerprint stands for all keys: a container is a prefix of hashes, and a shorter one.
     const uint64_t lowest = block_->shape().low << (64 - block_->shape().precision);
     const uint64_t name = context_.table_id == 0 ? 0 : ContainerOf(context_, lowest);
@@ -200,10 +202,13 @@ class ClusteredFilter : public TableFilter {
       container = directory_->Find(0);
       s = container->Join(context_, read_options, block_, &member_);
     }
-    if (!s.ok()) return s;
+    if (!s.ok()) {
+      directory_->CountTable(context_.depth, -1, keys, nullptr);
+      return s;
+    }
     container_ = std::move(container);
-    directory_->CountTable(context_.depth, 1);
     directory_->ChangeMemory(static_cast<int64_t>(block_->bytes()), context_.block_cache);
+    directory_->FitToPlan();
     return s;
   }
 
@@ -227,11 +232,7 @@ class ClusteredFilter : public TableFilter {
     return true;
   }
 
-  bool FindMembership(Membership* membership) const override {
-    if (!container_->pinned()) return false;
-    *membership = {directory_, container_, member_};
-    return true;
-  }
+  Membership FindMembership() const override { return {directory_, container_, member_, container_->in_memory()}; }
 
   Status Verify(const rocksdb::ReadOptions& read_options) const override { return block_->Verify(read_options); }
 
@@ -263,8 +264,11 @@ class ClusteredFilter : public TableFilter {
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes() {
   using rocksdb::OptionType;
   using rocksdb::OptionTypeInfo;
-  static const auto* residencies = new std::unordered_map<std::string, FilterResidency>{
-      {"pinned", FilterResidency::kPinned}, {"cache", FilterResidency::kCache}, {"disk", FilterResidency::kDisk}};
+  static const auto* residencies =
+      new std::unordered_map<std::string, FilterResidency>{{"auto", FilterResidency::kAuto},
+                                                           {"pinned", FilterResidency::kPinned},
+                                                           {"cache", FilterResidency::kCache},
+                                                           {"disk", FilterResidency::kDisk}};
   static const auto* clusters = new std::unordered_map<std::string, FilterClusters>{
       {"auto", FilterClusters::kAuto}, {"never", FilterClusters::kNever}, {"always", FilterClusters::kAlways}};
   static const FilterOptions* const defaults = new FilterOptions();
@@ -273,6 +277,9 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionType
       {"filter_bits_per_depth", {offsetof(FilterOptions, bits_per_depth), OptionType::kDouble}},
       {"filter_residency",
        OptionTypeInfo::Enum<FilterResidency>(static_cast<int>(offsetof(FilterOptions, residency)), residencies)},
+      {"filter_memory_share",
+       {offsetof(FilterOptions, memory_share), OptionType::kDouble, rocksdb::OptionVerificationType::kNormal,
+        rocksdb::OptionTypeFlags::kMutable}},
       {"filter_clusters",
        OptionTypeInfo::Enum<FilterClusters>(static_cast<int>(offsetof(FilterOptions, clusters)), clusters)},
   };
@@ -288,6 +295,10 @@ Status ValidateFilterOptions(const FilterOptions& options) {
   if (!(options.bits_per_depth >= 0 && options.bits_per_depth <= kMostBitsPerDepth)) {
     return Status::InvalidArgument("filter_bits_per_depth is " + std::to_string(options.bits_per_depth),
                                    "it may be 0 to 10");
+  }
+  if (!(options.memory_share >= 0 && options.memory_share <= 1)) {
+    return Status::InvalidArgument("filter_memory_share is " + std::to_string(options.memory_share),
+                                   "it may be 0 to 1: a part of the block cache");
   }
   return Status::OK();
 }

@@ -23,6 +23,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "cache/cache_key.h"
 #include "cairn/filter.h"
@@ -48,8 +49,8 @@ constexpr char kFilterBlockName[] = "cairn.filter";
 // A filter block begins at a multiple of this in its file, so that one read of one page answers a lookup.
 constexpr size_t kFilterPageBytes = 4096;
 
-// Describes the fields to RocksDB's option parser: filter_bits, filter_bits_per_depth, filter_residency (pinned, cache,
-// disk), filter_clusters (auto, never, always).
+// Describes the fields to RocksDB's option parser: filter_bits, filter_bits_per_depth, filter_residency (auto,
+// pinned, cache, disk), filter_memory_share, filter_clusters (auto, never, always).
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes();
 
 // What a filter must know of its table.
@@ -86,10 +87,21 @@ FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options);
 FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const rocksdb::TableProperties& properties);
 
 // Shared by all builders and readers of one table factory.
+// REQUIRES: the residency is not kAuto.
 std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options);
 
 // Bytes of filters in memory.
 size_t FilterMemoryUsage(const FilterDirectory& directory);
+
+// The filters of the open tables at a depth.
+struct FilterDepth {
+  int depth = 0;
+  uint64_t tables = 0;
+  uint64_t tables_in_memory = 0;  // whose filters are
+  uint64_t keys = 0;
+  uint64_t file_bytes = 0;
+  uint64_t memory_bytes = 0;
+};
 
 using FilterHashes = std::array<uint64_t, 32>;
 
@@ -153,9 +165,9 @@ class TableFilter {
     std::shared_ptr<FilterDirectory> directory;  // outlives the container
     std::shared_ptr<const FilterContainer> container;
     unsigned member = 0;
+    bool in_memory = false;  // the container's answers, for now
   };
-  // False: its answers are not all in memory.
-  virtual bool FindMembership(Membership* membership) const = 0;
+  virtual Membership FindMembership() const = 0;
 
   // Reads every page and compares its checksum.
   virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;

@@ -8,6 +8,31 @@
 
 namespace cairn {
 
+namespace {
+
+// Empty if there are none.
+std::string FiltersToLine(const TrieStats& stats) {
+  uint64_t bytes = 0, memory = 0;
+  std::string by_pages;
+  for (const TrieDepthStats& depth : stats.depths) {
+    bytes += depth.filter_bytes;
+    memory += depth.filter_memory_bytes;
+    if (depth.filter_bytes > 0 && depth.filters_in_memory < depth.files) by_pages += FormatText(" %d", depth.depth);
+  }
+  if (bytes == 0) return "";
+  std::string line =
+      FormatText("filters: %s in files, %s in memory", BytesText(bytes).c_str(), BytesText(memory).c_str());
+  if (!by_pages.empty()) line += ", by pages at depth" + by_pages;
+  const uint64_t pages = stats.filter_pages_read + stats.filter_pages_cached;
+  if (pages > 0) {
+    line += FormatText(" (%.1f%% of %" PRIu64 " pages found in the block cache)",
+                       100 * static_cast<double>(stats.filter_pages_cached) / static_cast<double>(pages), pages);
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
 std::string TrieStatsToTable(const TrieStats& stats) {
   std::string table = FormatText("trie %s\n", stats.column_family.c_str());
   table += "depth  containers  slots    files        bytes    live  pending  pending bytes      written\n";
@@ -22,6 +47,7 @@ std::string TrieStatsToTable(const TrieStats& stats) {
   table += FormatText("the root is compacted at %d files\n", stats.root_due_files);
   table += FormatText("space: %s for %s live, %.2f times (bound %.2f)\n", BytesText(stats.bytes).c_str(),
                       BytesText(stats.live_bytes).c_str(), stats.space_amplification, stats.space_bound);
+  table += FiltersToLine(stats);
   table += FormatText("written since creation: %s flushed, %s compacted, write amplification %.2f\n",
                       BytesText(stats.flushed_bytes).c_str(), BytesText(stats.compacted_bytes).c_str(),
                       stats.write_amplification);
@@ -66,7 +92,10 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                       {"live_bytes", depth.live_bytes},
                       {"pending_containers", depth.pending_containers},
                       {"pending_bytes", depth.pending_bytes},
-                      {"written_bytes", depth.written_bytes}});
+                      {"written_bytes", depth.written_bytes},
+                      {"filter_bytes", depth.filter_bytes},
+                      {"filter_memory_bytes", depth.filter_memory_bytes},
+                      {"filters_in_memory", depth.filters_in_memory}});
   }
   const nlohmann::ordered_json json = {{"column_family", stats.column_family},
                                        {"depths", depths},
@@ -82,6 +111,8 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"ect_keys", stats.ect_keys},
                                        {"ect_bytes", stats.ect_bytes},
                                        {"ect_memory_bytes", stats.ect_memory_bytes},
+                                       {"filter_pages_read", stats.filter_pages_read},
+                                       {"filter_pages_cached", stats.filter_pages_cached},
                                        {"running_compactions", stats.running_compactions},
                                        {"root_compactions", stats.root_compactions},
                                        {"push_compactions", stats.push_compactions},

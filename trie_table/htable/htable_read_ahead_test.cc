@@ -162,6 +162,7 @@ class ReadAheadTest : public ::testing::Test {
     if (cache_bytes > 0) cache_ = block_based.block_cache = rocksdb::NewLRUCache(cache_bytes, 0);
     HTableOptions table;
     table.filter.residency = residency;
+    table.filter.memory_share = 0;  // filters that are not pinned are asked by pages at every depth
     table.table.reset(rocksdb::NewBlockBasedTableFactory(block_based));
     options.table_factory =
         std::make_shared<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(NewHTableFactory(table)));

@@ -8,6 +8,7 @@
 #include "table/format.h"
 #include "table/hash_order/hash_order.h"
 #include "table/table_formats.h"
+#include "trie_table/bloom_cluster/bloom_directory.h"
 #include "trie_table/htable/htable_builder.h"
 #include "trie_table/htable/htable_reader.h"
 #include "util/option_text.h"
@@ -50,7 +51,16 @@ HTableFactory::HTableFactory(const HTableOptions& options) : options_(options) {
 }
 
 const std::shared_ptr<FilterDirectory>& HTableFactory::filters() const {
-  std::call_once(filters_made_, [this] { filters_ = NewFilterDirectory(options_.filter); });
+  std::call_once(filters_made_, [this] {
+    FilterOptions filter = options_.filter;
+    if (filter.residency == FilterResidency::kAuto) {
+      const auto* blocks = options_.table->GetOptions<rocksdb::BlockBasedTableOptions>();
+      const bool cached = blocks != nullptr && blocks->cache_index_and_filter_blocks && !blocks->no_block_cache;
+      filter.residency = cached ? FilterResidency::kCache : FilterResidency::kPinned;
+    }
+    const bool go_on = cloned_filters_ != nullptr && cloned_filters_->IsOf(filter);
+    filters_ = go_on ? cloned_filters_ : NewFilterDirectory(filter);
+  });
   return filters_;
 }
 
@@ -134,6 +144,7 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
     context.block_cache = opened->cache();
     context.cache_key = opened->cache_key();
     context.table = opened;
+    filters()->SetMemoryShare(options_.filter.memory_share);
     s = TableFilter::Open(filters(), context, read_options, opened->file(), opened->filter_part().offset,
                           opened->filter_part().size, &filter);
     if (!s.ok()) return s;
@@ -153,8 +164,14 @@ rocksdb::TableBuilder* HTableFactory::NewTableBuilder(const rocksdb::TableBuilde
 std::unique_ptr<rocksdb::TableFactory> HTableFactory::Clone() const {
   HTableOptions options = options_;
   options.table = options_.table->Clone();
-  return std::make_unique<HTableFactory>(options);
+  auto clone = std::make_unique<HTableFactory>(options);
+  clone->cloned_filters_ = filters();
+  return clone;
 }
+
+std::vector<FilterDepth> HTableFactory::FilterDepths() const { return filters()->Depths(); }
+uint64_t HTableFactory::filter_pages_read() const { return filters()->counters().page_reads; }
+uint64_t HTableFactory::filter_pages_cached() const { return filters()->counters().page_hits; }
 
 rocksdb::TableFactory* NewHTableFactory(const HTableOptions& options) { return new HTableFactory(options); }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "cairn/htable.h"
 #include "rocksdb/table.h"
@@ -38,6 +39,11 @@ class HTableFactory : public rocksdb::TableFactory {
   std::unique_ptr<rocksdb::TableFactory> Clone() const override;
   bool IsDeleteRangeSupported() const override { return false; }
 
+  // What the filters of the open tables take, by depth, and how their pages were found.
+  std::vector<FilterDepth> FilterDepths() const;
+  uint64_t filter_pages_read() const;
+  uint64_t filter_pages_cached() const;
+
  protected:
   std::string GetOptionName(const std::string& name) const override;
 
@@ -48,6 +54,8 @@ class HTableFactory : public rocksdb::TableFactory {
   HTableOptions options_;
   mutable std::once_flag filters_made_;
   mutable std::shared_ptr<FilterDirectory> filters_;
+  // Those of the factory that this is a clone of (SetOptions may work on one), and go on if their options do.
+  std::shared_ptr<FilterDirectory> cloned_filters_;
 };
 
 }  // namespace cairn

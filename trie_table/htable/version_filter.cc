@@ -128,8 +128,9 @@ class VersionFilter::Maker {
     const auto* const htable = static_cast<const HTableReader*>(reader);
     const bool same_hash =
         htable->hash().kind() == filter_->hash_.kind() && htable->hash().seed() == filter_->hash_.seed();
-    TableFilter::Membership membership;
-    if (!same_hash || htable->filter() == nullptr || !htable->filter()->FindMembership(&membership)) return;
+    if (!same_hash || htable->filter() == nullptr) return;
+    const TableFilter::Membership membership = htable->filter()->FindMembership();
+    filter_->in_memory_ &= membership.in_memory;
     Keep(membership);
     table->container = membership.container.get();
     table->member = membership.member;
@@ -226,6 +227,8 @@ VersionFilter::VersionFilter(const Version* version, const KeyHash& hash, const 
       statistics_(port::ImmutableOptionsOf(*version->cfd()).stats) {}
 
 bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
+  rocksdb::ReadOptions options;
+  options.read_tier = rocksdb::kBlockCacheTier;
   const uint64_t hash = hash_(user_key);
   uint64_t kept_from = 0;
   for (const Depth& depth : depths_) {
@@ -235,7 +238,7 @@ bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
     for (uint32_t part = container.part; part < next.part; ++part) {
       const Part& asked = depth.parts[part];
       if (asked.container == nullptr) return true;
-      if (asked.container->MayHold(asked.members, depth.depth, hash, thread) != 0) return true;
+      if (asked.container->MayHold(options, asked.members, depth.depth, hash, thread) != 0) return true;
     }
     kept_from += next.member - container.member;
   }
@@ -243,7 +246,8 @@ bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
   return false;
 }
 
-bool VersionFilter::NextTable(uint64_t hash, FilterThread* thread, Way* way, uint64_t* kept_from) const {
+bool VersionFilter::NextTable(const rocksdb::ReadOptions& options, uint64_t hash, FilterThread* thread, Way* way,
+                              uint64_t* kept_from) const {
   for (; way->depth < depths_.size(); ++way->depth, way->next = 0) {
     const Depth& depth = depths_[way->depth];
     const uint64_t number = map_.ContainerAt(hash, depth.depth);
@@ -253,7 +257,8 @@ bool VersionFilter::NextTable(uint64_t hash, FilterThread* thread, Way* way, uin
     uint64_t any = 0;
     for (uint32_t part = container.part; part < next.part; ++part) {
       const Part& asked = depth.parts[part];
-      any |= may_hold[part - container.part] = asked.container->MayHold(asked.members, depth.depth, hash, thread);
+      const uint64_t may = asked.container->MayHold(options, asked.members, depth.depth, hash, thread);
+      any |= may_hold[part - container.part] = may;
     }
     const uint32_t members = next.member - container.member;
     const uint32_t first = way->next;
@@ -275,7 +280,7 @@ void VersionFilter::Get(Version* version, const VersionRequest& request, FilterT
   const rocksdb::FileMetaData* found_in = nullptr;
   std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
   Way way;
-  while (found_in == nullptr && NextTable(hash, thread, &way, &kept_from)) {
+  while (found_in == nullptr && NextTable(request.options, hash, thread, &way, &kept_from)) {
     if (!lookup.has_value()) lookup.emplace(version, request);
     thread->CountPassed(statistics_);
     const VersionTable& table = by_number_[way.table];
@@ -298,7 +303,7 @@ void VersionFilter::MultiGet(Version* version, const rocksdb::ReadOptions& optio
   uint64_t ended = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
   const auto go_on = [&](uint64_t places) {
     ForEachBit(places, [&](size_t place) {
-      if (!NextTable(hashes[place], thread, &ways[place], &kept_from)) ended |= uint64_t{1} << place;
+      if (!NextTable(options, hashes[place], thread, &ways[place], &kept_from)) ended |= uint64_t{1} << place;
     });
     pending &= ~ended;
   };
@@ -383,8 +388,9 @@ void VersionFilters::MultiGet(Version* version, const rocksdb::ReadOptions& opti
   FilterThread* const thread = ThisFilterThread();
   if (!thread->CountsByLevel() && !thread->InLookup()) {
     const Protected<VersionFilter> filter(thread->lookup_hazard(), SlotOf(version)->filter);
-    if (filter.get() != nullptr && filter->IsOf(version) && filter->complete() &&
-        VersionBatch::Serves(version, *range)) {
+    const bool found = filter.get() != nullptr && filter->IsOf(version);
+    if (found && !filter->in_memory()) return;
+    if (found && filter->complete() && VersionBatch::Serves(version, *range)) {
       filter->MultiGet(version, options, range, callback, thread);
       return;
     }

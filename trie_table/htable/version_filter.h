@@ -7,8 +7,8 @@
 //       every table that it counts on is open: a Version keeps its tables' readers.
 //   (2) Each table of the Version is known to every container of its depth that holds a key between the table's
 //       smallest and largest. What made the table, and for which container, does not matter.
-//   (3) A table that cannot be asked in memory (no HTable, no filter, a filter that is not pinned, no reader that the
-//       Version keeps) makes all of these containers answer "maybe".
+//   (3) A table that cannot be asked (no HTable, no filter, no reader that the Version keeps) makes all of these
+//       containers answer "maybe".
 //   (4) A part's members are those of the Version's tables; what other open tables the part's FilterContainer has, and
 //       which come and go, changes no answer.
 //   (5) Tables are numbered as RocksDB asks them: by level, then by their order in it. So a lower number is newer, for
@@ -18,6 +18,8 @@
 //
 // VersionFilters are those of an open database. A family's is made by a lookup, when enough of them have gone without
 // one since the Version changed: nobody pays for a Version that nobody reads.
+//
+// A filter that is not in memory is asked by a page for all tables of its container.
 //
 // Thread-safety: all methods. Lookups take no lock (trie_table/bloom_cluster/bloom_hazard.h).
 
@@ -65,6 +67,8 @@ class VersionFilter {
   uint64_t tables() const { return tables_; }
   // Whether every table can be asked, so that Get answers.
   bool complete() const { return !by_number_.empty(); }
+  // Whether all filters were in memory when it was made. If not, RocksDB's way reads the pages of a batch together.
+  bool in_memory() const { return in_memory_; }
 
   // Whether a table of the Version may hold the key. If not, counts in RocksDB's statistics and perf context.
   bool MayHold(const rocksdb::Slice& user_key, FilterThread* thread) const;
@@ -113,7 +117,8 @@ class VersionFilter {
   VersionFilter(const rocksdb::Version* version, const KeyHash& hash, const HashPrefixMap& map);
 
   // Sets way->table to the next table that may hold a key. False: there is none. *kept_from: passed over.
-  bool NextTable(uint64_t hash, FilterThread* thread, Way* way, uint64_t* kept_from) const;
+  bool NextTable(const rocksdb::ReadOptions& options, uint64_t hash, FilterThread* thread, Way* way,
+                 uint64_t* kept_from) const;
 
   const KeyHash hash_;
   const HashPrefixMap map_;
@@ -121,6 +126,7 @@ class VersionFilter {
   const uint64_t number_;
   rocksdb::Statistics* const statistics_;
   uint64_t tables_ = 0;
+  bool in_memory_ = true;
   std::vector<Depth> depths_;            // those with tables, newest first
   std::vector<VersionTable> by_number_;  // empty: some cannot be asked
   // Of the parts.
