@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "cairn/result_cache.h"
+#include "db_bench/device.h"
 #include "db_bench/engines.h"
 #include "db_bench/keys.h"
 #include "db_bench/lookups.h"
@@ -66,12 +68,21 @@ DEFINE_int32(
 DEFINE_string(memtable, "", "RocksDB's name of a memtable, with options or without; empty: the engine's preset");
 DEFINE_string(db_options, "",
               "RocksDB's options of the database, over the engine's own, for example \"enable_pipelined_write=true\"");
+DEFINE_string(block_options, "",
+              "RocksDB's options of the block-based table that the engine uses, over its own, for example "
+              "\"partition_filters=true\"");
 DEFINE_string(
     memory, "",
     "At last, open the database anew with direct reads and a block cache of so many bytes, indexes and filters "
     "in it, and get again: sizes, separated by commas");
 DEFINE_uint64(memory_gets, 200000,
               "Then: gets of present keys in each of two passes, of absent keys, and of present keys in batches of 32");
+DEFINE_string(memory_threads, "",
+              "And by several threads, each so many gets divided by their number: numbers of threads, separated by "
+              "commas");
+DEFINE_bool(device, false,
+            "After --memory, measure random reads of the device, as many at once as there are threads or keys in a "
+            "batch, and say what share of it lookups have reached");
 DEFINE_bool(disable_wal, false, "Write no write-ahead log");
 DEFINE_uint64(seed, 1, "Seeds keys and sizes");
 DEFINE_string(db, "", "Folder to make the database's scratch folder in; empty: $TMPDIR, or /tmp");
@@ -90,9 +101,19 @@ using rocksdb::Status;
 
 constexpr int kTenths = 10;
 constexpr size_t kBatch = 32;
+constexpr double kDeviceSeconds = 2;
 constexpr uint64_t kTimedPut = 64;  // two looks at the clock, 50 ns together, for one put in so many
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::vector<uint64_t> Numbers(const std::string& separated_by_commas) {
+  std::vector<uint64_t> numbers;
+  std::stringstream text(separated_by_commas);
+  for (std::string number; std::getline(text, number, ',');) {
+    numbers.push_back(strtoull(number.c_str(), nullptr, 10));
+  }
+  return numbers;
+}
 
 uint64_t KeysOfFlags() { return FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys; }
 
@@ -126,12 +147,17 @@ double PercentileMicros(const std::vector<uint32_t>& sorted_nanos, double percen
   return 1e-3 * sorted_nanos[static_cast<size_t>(0.01 * percent * static_cast<double>(sorted_nanos.size() - 1))];
 }
 
-uint32_t NanosSince(Clock::time_point start) { return static_cast<uint32_t>(std::min(4.0, SecondsSince(start)) * 1e9); }
-
 struct MixedResult {
   LookupResult reads;
   std::vector<uint32_t> nanos;  // of the gets, sorted
   uint64_t puts = 0;
+};
+
+// By so many threads, or in batches of so many.
+struct ParallelResult {
+  int depth = 0;
+  LookupResult present;
+  LookupResult missing;
 };
 
 // Lookups with a block cache of `bytes`.
@@ -140,6 +166,7 @@ struct MemoryResult {
   LookupResult present;
   LookupResult missing;
   LookupResult batches;
+  std::vector<ParallelResult> threads;
 };
 
 struct ReadResults {
@@ -152,6 +179,7 @@ struct ReadResults {
   LookupResult scan;
   MixedResult mixed;
   std::vector<MemoryResult> memory;
+  std::map<int, DeviceRate> device;  // by depth
 };
 
 // Each key once, and then as another chooser says.
@@ -417,8 +445,17 @@ Status Workload::ReadWithMemory(const Engine& engine, DB* db, MemoryResult* resu
   LookupResult first;
   Status s = lookups.Present(name + ": first pass", FLAGS_memory_gets, &first);
   if (s.ok()) s = lookups.InBatches(name + ": batches", FLAGS_memory_gets, kBatch, &result->batches);
+  result->present.timed = true;
   if (s.ok()) s = lookups.Present(name + ": second pass", FLAGS_memory_gets, &result->present);
   if (s.ok()) s = lookups.Missing(FLAGS_memory_gets, &result->missing);
+  for (const uint64_t threads : Numbers(FLAGS_memory_threads)) {
+    if (!s.ok()) break;
+    result->threads.emplace_back();
+    ParallelResult& parallel = result->threads.back();
+    parallel.depth = static_cast<int>(threads);
+    s = lookups.InThreads(parallel.depth, FLAGS_memory_gets / threads, true, &parallel.present);
+    if (s.ok()) s = lookups.InThreads(parallel.depth, FLAGS_memory_gets / threads, false, &parallel.missing);
+  }
   return s;
 }
 
@@ -472,7 +509,15 @@ void AddMixed(const MixedResult& r, JsonWriter* json) {
   json->EndObject();
 }
 
-void AddMemory(const std::vector<MemoryResult>& memory, JsonWriter* json) {
+// Of what the device does at this depth; 0 if it is not known.
+double DeviceShare(const LookupResult& r, int depth, const ReadResults& reads) {
+  const auto rate = reads.device.find(depth);
+  if (rate == reads.device.end() || r.seconds == 0) return 0;
+  return static_cast<double>(r.counters.blocks_read) / r.seconds / rate->second.reads_per_second;
+}
+
+void AddMemory(const ReadResults& reads, JsonWriter* json) {
+  const std::vector<MemoryResult>& memory = reads.memory;
   if (memory.empty()) return;
   // By the order of --memory: "0", "1", ...
   json->BeginObject("memory");
@@ -481,6 +526,16 @@ void AddMemory(const std::vector<MemoryResult>& memory, JsonWriter* json) {
     AddReads("present", memory[i].present, json);
     AddReads("missing", memory[i].missing, json);
     AddReads("batches", memory[i].batches, json);
+    json->Add("present_p99_micros", PercentileMicros(memory[i].present.nanos, 99))
+        .Add("present_device_share", DeviceShare(memory[i].present, 1, reads))
+        .Add("batches_device_share", DeviceShare(memory[i].batches, kBatch, reads));
+    for (const ParallelResult& threads : memory[i].threads) {
+      json->BeginObject("threads_" + std::to_string(threads.depth));
+      AddReads("present", threads.present, json);
+      AddReads("missing", threads.missing, json);
+      json->Add("present_device_share", DeviceShare(threads.present, threads.depth, reads));
+      json->EndObject();
+    }
     json->EndObject();
   }
   json->EndObject();
@@ -561,7 +616,13 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   AddReads("seek_50", reads.seek_50, &json);
   AddReads("scan", reads.scan, &json);
   AddMixed(reads.mixed, &json);
-  AddMemory(reads.memory, &json);
+  AddMemory(reads, &json);
+  for (const auto& [depth, rate] : reads.device) {
+    json.BeginObject("device_" + std::to_string(depth))
+        .Add("per_second", rate.reads_per_second)
+        .Add("cpu_micros", rate.cpu_micros);
+    json.EndObject();
+  }
   json.EndObject();
   return json.text();
 }
@@ -622,18 +683,18 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
     rows.push_back({"with memory", HumanBytes(static_cast<double>(memory.bytes))});
     add("  Get", memory.present);
     add("  Get, absent keys", memory.missing);
+    rows.push_back({"    p50, p99, p99.9 us", Percentiles(memory.present.nanos)});
     add("  MultiGet of " + std::to_string(kBatch), memory.batches);
+    for (const ParallelResult& threads : memory.threads) {
+      add("  Get by " + std::to_string(threads.depth) + " threads", threads.present);
+      add("  Get by " + std::to_string(threads.depth) + " threads, absent keys", threads.missing);
+    }
+  }
+  for (const auto& [depth, rate] : reads.device) {
+    rows.push_back({"device, " + std::to_string(depth) + " reads at once",
+                    ShortCount(rate.reads_per_second) + "/s, " + Fixed(rate.cpu_micros, 2) + " us of CPU"});
   }
   fputs(AlignTable(rows).c_str(), stdout);
-}
-
-std::vector<uint64_t> MemorySizes() {
-  std::vector<uint64_t> sizes;
-  std::stringstream text(FLAGS_memory);
-  for (std::string size; std::getline(text, size, ',');) {
-    sizes.push_back(strtoull(size.c_str(), nullptr, 10));
-  }
-  return sizes;
 }
 
 // Empty, or what is wrong with the flags.
@@ -665,9 +726,12 @@ std::string CheckFlags() {
   if (FLAGS_value_min < 1 || FLAGS_value_max > 65535 || FLAGS_value_min > FLAGS_value_max) {
     return "value sizes must be 1 <= --value_min <= --value_max <= 65535";
   }
-  const std::vector<uint64_t> sizes = MemorySizes();
+  const std::vector<uint64_t> sizes = Numbers(FLAGS_memory);
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     return "--memory must be numbers of bytes, separated by commas: \"" + FLAGS_memory + "\"";
+  }
+  for (const uint64_t threads : Numbers(FLAGS_memory_threads)) {
+    if (threads < 1 || threads > 64) return "--memory_threads must be numbers from 1 to 64, separated by commas";
   }
   if (FLAGS_deletes_percent > 99) {
     return "--deletes_percent must be at most 99";
@@ -698,6 +762,17 @@ Status UseDBOptions(rocksdb::Options* options) {
   return s;
 }
 
+Status UseBlockOptions(rocksdb::Options* options) {
+  auto* const table = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (table == nullptr) return Status::InvalidArgument("--block_options: the engine has no block-based table");
+  rocksdb::ConfigOptions config;
+  config.ignore_unsupported_options = false;
+  rocksdb::BlockBasedTableOptions changed;
+  const Status s = rocksdb::GetBlockBasedTableOptionsFromString(config, *table, FLAGS_block_options, &changed);
+  if (s.ok()) *table = changed;
+  return s;
+}
+
 Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool direct_reads, const std::string& path,
                   rocksdb::Options* options, std::unique_ptr<DB>* db) {
   Status s = engine.configure(settings, options);
@@ -707,6 +782,7 @@ Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool dir
   if (s.ok()) {
     s = UseDBOptions(options);
   }
+  if (s.ok() && !FLAGS_block_options.empty()) s = UseBlockOptions(options);
   options->use_direct_reads = direct_reads;
   if (FLAGS_result_cache > 0) {
     DatabaseCacheOptions cache;
@@ -723,7 +799,7 @@ Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool dir
 
 Status ReadWithEachMemory(const Engine& engine, const std::string& path, Workload* workload, ReadResults* reads) {
   Status s;
-  for (const uint64_t bytes : MemorySizes()) {
+  for (const uint64_t bytes : Numbers(FLAGS_memory)) {
     EngineSettings settings = SettingsOfFlags();
     settings.block_cache_size = bytes;
     settings.index_in_cache = true;
@@ -737,6 +813,15 @@ Status ReadWithEachMemory(const Engine& engine, const std::string& path, Workloa
     const Status closed = db->Close();
     if (s.ok()) s = closed;
     if (!s.ok()) break;
+  }
+  if (!FLAGS_device) return s;
+  std::vector<uint64_t> depths = Numbers(FLAGS_memory_threads);
+  depths.push_back(1);
+  depths.push_back(kBatch);
+  for (const uint64_t depth : depths) {
+    if (!s.ok()) break;
+    s = MeasureDevice(path + "/db", static_cast<unsigned>(depth), kDeviceSeconds,
+                      &reads->device[static_cast<int>(depth)]);
   }
   return s;
 }

@@ -70,14 +70,18 @@ Status Lookups::PresentOf(uint64_t stream, const std::string& step, uint64_t get
   Progress bar(step, "gets", gets, 0, stderr, kBarOnly);
   const Measurement measurement(result);
   PinnableSlice value;
+  if (result->timed) result->nanos.reserve(gets);
   while (result->gets < gets) {
     const uint64_t number = chooser->Next();
     if (sizes_[number] == 0) continue;
+    const Clock::time_point start = result->timed ? Clock::now() : Clock::time_point();
     Status s = GetPresent(number, &value);
     if (!s.ok()) return s;
+    if (result->timed) result->nanos.push_back(NanosSince(start));
     value.Reset();
     bar.Step(++result->gets);
   }
+  std::sort(result->nanos.begin(), result->nanos.end());
   return Status::OK();
 }
 

@@ -35,6 +35,8 @@ struct LookupResult {
   double seconds = 0;
   double cpu_seconds = 0;   // of all threads
   LookupCounters counters;  // of all threads
+  bool timed = false;           // set by the caller: gets of present keys are timed one by one
+  std::vector<uint32_t> nanos;  // then, sorted
 };
 
 class Lookups {

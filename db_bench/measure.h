@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -56,6 +58,12 @@ uint64_t DirectoryBytes(const std::string& path);
 // What the tables and blob files in a folder take of the file system, those that a compaction is still writing included
 // (with the room that it has asked for), which no Version knows. 0 when the folder does not exist.
 uint64_t TableFileBytes(const std::string& folder);
+
+// At most four seconds.
+inline uint32_t NanosSince(std::chrono::steady_clock::time_point start) {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  return static_cast<uint32_t>(std::min(4.0, passed.count()) * 1e9);
+}
 
 // Index and filter blocks that the open tables hold in memory, outside the block cache.
 uint64_t TableReaderMemory(rocksdb::DB* db);

@@ -21,25 +21,30 @@ MEMTABLES = ["skip_list", "cairn.SubMemTable", "vector"]
 SUB_MEMTABLE = MEMTABLES[1]
 # Writes that survive the death of the process as with a WAL, without one.
 DURABLE = SUB_MEMTABLE + ":durable=true"
+# Indexes and filters in the block cache, by parts. High priority and a pinned top level are RocksDB's defaults.
+PARTITIONED = "index_type=kTwoLevelIndexSearch;partition_filters=true;cache_index_and_filter_blocks=true"
 
 
 class Column:
     """What a column of a table runs: an engine, and what is set on top of the engine's own choice.
 
-    memtable: RocksDB's name of one. runs: sorted runs that universal compaction keeps. options: the engine's own.
+    memtable: RocksDB's name of one. runs: sorted runs that universal compaction keeps. options: the engine's own. blocks:
+    RocksDB's of its block-based table.
     """
 
-    def __init__(self, label, engine, memtable=None, runs=None, options=None):
+    def __init__(self, label, engine, memtable=None, runs=None, options=None, blocks=None):
         self.label = label
         self.engine = engine
         self.memtable = memtable
         self.runs = runs
         self.options = options
+        self.blocks = blocks
 
     def flags(self, memtable_flag, runs_flag):
         flags = ["--engine=" + self.engine]
         flags += [f"--{memtable_flag}={self.memtable}"] if self.memtable else []
         flags += ["--engine_options=" + self.options] if self.options else []
+        flags += ["--block_options=" + self.blocks] if self.blocks else []
         return flags + ([f"--{runs_flag}={self.runs}"] if self.runs else [])
 
 
@@ -59,6 +64,8 @@ COLUMNS = {
     "trie_skip_list": Column("`trie`, skip list", "trie", "skip_list"),
     "silt_filter": Column("`silt`, last_level_filter_bits=4", "silt", options="last_level_filter_bits=4"),
     # Of db_bench/frontier: no more space, runs and bytes written than universal at 16 runs under Zipf-distributed updates.
+    "universal_16_partitioned": Column("universal 16, partitioned", "universal", runs=16, blocks=PARTITIONED),
+    "ordered_trie_partitioned": Column("`ordered_trie`, partitioned", "ordered_trie", blocks=PARTITIONED),
     "trie_space_2": Column("`trie`, space_bound=2", "trie", options="root_trigger=12;trigger=4;space_bound=2"),
 }
 ENGINES = ["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie"]
@@ -69,7 +76,7 @@ def column(name):
     engine, at, build = name.rpartition("@")
     if at:
         ours = column(engine)
-        return Column(f"{ours.label}, {build}", ours.engine, ours.memtable, ours.runs, ours.options)
+        return Column(f"{ours.label}, {build}", ours.engine, ours.memtable, ours.runs, ours.options, ours.blocks)
     return COLUMNS.get(name) or Column(f"`{name}`", name)
 
 
@@ -143,7 +150,18 @@ def memory_metrics(sizes):
     rows = []
     for i, size in enumerate(sizes):
         lookups = f"memory.{i}."
+        for threads in (4, 16):
+            present = f"{lookups}threads_{threads}.present"
+            rows += [
+                Metric(present + ".per_second", f"{size / 1e6:g} MB: Get by {threads} threads, thousand/s", 1, 1e3),
+                Metric(present + "_device_share", f"{size / 1e6:g} MB: {threads} threads, share of the device", 2),
+            ]
         rows += [
+            Metric(lookups + "present_p99_micros", f"{size / 1e6:g} MB: Get, p99, µs", 0),
+            Metric(lookups + "present.cpu_micros", f"{size / 1e6:g} MB: CPU per Get, µs", 1),
+            Metric(lookups + "batches_device_share", f"{size / 1e6:g} MB: MultiGet of 32, share of the device", 2),
+            Metric(lookups + "missing.filter_blocks_read_per_get", f"{size / 1e6:g} MB: filter blocks read per absent key", 2),
+            Metric(lookups + "present.index_blocks_read_per_get", f"{size / 1e6:g} MB: index blocks read per Get", 2),
             Metric(lookups + "present.per_second", f"{size / 1e6:g} MB: Get, thousand/s", 1, 1e3),
             Metric(lookups + "present.blocks_read_per_get", f"{size / 1e6:g} MB: blocks read per Get", 2),
             Metric(lookups + "present.data_blocks_read_per_get", f"{size / 1e6:g} MB: data blocks read per Get", 2),
@@ -444,12 +462,21 @@ WORKLOADS = {
             ("_cached", ", and in the block cache", 8 << 30, ("--hyper_clock_cache",)),
         ]
     },
-    "memory_5m": EngineBench(
-        "5 M items stored once, then read with direct I/O and little memory",
-        "--puts=5000000", "--keys=5000000", "--fill", "--write_buffer_size=4194304", "--cache_size=4294967296", "--gets=0",
-        "--missing_gets=0", "--memory=10000000,2500000,1000000", "--memory_gets=20000",
-        more_metrics=memory_metrics([10000000, 2500000, 1000000]), engines=["partitioned", "universal_16_sub", "trie_cached"],
-    ),
+    **{
+        name: EngineBench(
+            f"{items // 1000000} M items stored once, then read with direct I/O and little memory",
+            f"--puts={items}", f"--keys={items}", "--fill", f"--write_buffer_size={buffer}", f"--cache_size={memory[0]}",
+            "--gets=0", "--missing_gets=0", "--memory=" + ",".join(str(size) for size in memory), f"--memory_gets={gets}",
+            "--memory_threads=4,16", "--device", more_metrics=memory_metrics(memory),
+            engines=["partitioned", "universal_16_partitioned", "trie_cached", "ordered_trie_partitioned", "silt"],
+        )
+        # All, a quarter and an eighth of what filters of 16 bits per key take, and two fixed sizes.
+        for name, items, buffer, memory, gets in [
+            ("memory_5m", 5000000, 4 << 20, [10000000, 2500000, 1250000], 40000),
+            ("memory_50m", 50000000, 32 << 20, [100000000, 25000000, 12500000], 40000),
+            ("memory_250m", 250000000, 64 << 20, [1 << 30, 256 << 20], 100000),
+        ]
+    },
     "zipf_2m": EngineBench(
         "10 M puts, Zipf 0.99 over 2 M keys, 8 MiB write buffer",
         "--puts=10000000", "--keys=2000000", "--distribution=zipf", "--write_buffer_size=8388608", "--gets=300000",
