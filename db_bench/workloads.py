@@ -154,12 +154,12 @@ def memory_metrics(sizes):
             present = f"{lookups}threads_{threads}.present"
             rows += [
                 Metric(present + ".per_second", f"{size / 1e6:g} MB: Get by {threads} threads, thousand/s", 1, 1e3),
-                Metric(present + "_device_share", f"{size / 1e6:g} MB: {threads} threads, share of the device", 2),
+                Metric(present + "_device_share", f"{size / 1e6:g} MB: {threads} threads, share of the device", 2, better="more"),
             ]
         rows += [
             Metric(lookups + "present_p99_micros", f"{size / 1e6:g} MB: Get, p99, µs", 0),
             Metric(lookups + "present.cpu_micros", f"{size / 1e6:g} MB: CPU per Get, µs", 1),
-            Metric(lookups + "batches_device_share", f"{size / 1e6:g} MB: MultiGet of 32, share of the device", 2),
+            Metric(lookups + "batches_device_share", f"{size / 1e6:g} MB: MultiGet of 32, share of the device", 2, better="more"),
             Metric(lookups + "missing.filter_blocks_read_per_get", f"{size / 1e6:g} MB: filter blocks read per absent key", 2),
             Metric(lookups + "present.index_blocks_read_per_get", f"{size / 1e6:g} MB: index blocks read per Get", 2),
             Metric(lookups + "present.per_second", f"{size / 1e6:g} MB: Get, thousand/s", 1, 1e3),
