@@ -286,7 +286,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
       auto& wal = CAIRN_LIVE_WALS.back();
       CAIRN_WAL_MUTEX.Unlock();
       const IOStatus s =
-          WriteToWAL(record, WriteOptions(), writer, &logged.wal, &logged.bytes, wal CAIRN_MORE_WAL_ARGUMENTS(record));
+          WriteToWAL(record, WriteOptions(), writer, nullptr, &logged.bytes, wal CAIRN_MORE_WAL_ARGUMENTS(record));
       if (!s.ok()) WALIOStatusCheck(s);
       logged.status = s;
       logged.switch_due =
@@ -297,7 +297,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
     const bool logs = immutable_db_options_.paranoid_checks && !immutable_db_options_.manual_wal_flush;
     fast->Use({&versions_->last_sequence_, versions_->GetColumnFamilySet(), &error_handler_, &write_controller_,
                write_buffer_manager_, &flush_scheduler_, &trim_history_scheduler_, default_cf_internal_stats_, stats_,
-               immutable_db_options_.clock, &has_unpersisted_data_, &tracer_, stop,
+               immutable_db_options_.clock, &has_unpersisted_data_, &CAIRN_WAL_NUMBER, &tracer_, stop,
                logs ? log : std::function<cairn::FastWrites::Logged(const WriteBatch&)>()});
   }
   const bool plain = batch != nullptr && callback == nullptr && user_write_callback == nullptr && log_ref == 0 &&

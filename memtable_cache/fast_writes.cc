@@ -360,7 +360,6 @@ Status FastWrites::WriteRecord(const WriteBatch& record) {
     StopAt(WriteBatchInternal::Sequence(&record));
     return logged.status;
   }
-  wal_.store(logged.wal, std::memory_order_relaxed);
   if (logged.switch_due) switch_due_.store(true, std::memory_order_relaxed);
   thread.Count(&LaneOf(thread)->log_bytes, logged.bytes);
   rocksdb::RecordTick(parts_.statistics, rocksdb::WAL_FILE_BYTES, logged.bytes);
@@ -401,21 +400,23 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   const uint64_t begun = parts_.statistics == nullptr ? 0 : parts_.clock->NowMicros();
   const uint64_t entries = what.entries();
   auto applied = WriteLog::Applied::kNot;
-  const auto enter = [&] { return gate_.Enter(entries); };
+  const bool logs = !options.disableWAL;
+  const auto enter = [&] {
+    const uint64_t first = gate_.Enter(entries);
+    if (logs && wal != nullptr && first != 0) *wal = *parts_.wal;
+    return first;
+  };
   const auto enter_logged = [&] {
     return log_.Append(
         entries, options.ignore_missing_column_families, enter, what.whole(),
         [&](WriteBatch* record) { what.AddTo(record); }, &applied, status);
   };
-  const bool logs = !options.disableWAL;
   const uint64_t first = logs ? Enter(options, enter_logged, reason) : Enter(options, enter, reason);
   if (first == 0) return false;
   what.SetNumber(first);
   const Thread& thread = OwnThread();
   const uint64_t last = first + entries - 1;
-  if (logs) {
-    if (wal != nullptr) *wal = wal_.load(std::memory_order_relaxed);
-  } else if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) {
+  if (!logs && !parts_.has_unpersisted_data->load(std::memory_order_relaxed)) {
     parts_.has_unpersisted_data->store(true);
   }
   Lane* const lane = LaneOf(thread);

@@ -45,7 +45,6 @@ class FastWrites {
  public:
   struct Logged {
     rocksdb::Status status;
-    uint64_t wal = 0;  // its number
     uint64_t bytes = 0;
     bool switch_due = false;  // the WALs are as large as they may be
   };
@@ -63,6 +62,7 @@ class FastWrites {
     rocksdb::Statistics* statistics;
     rocksdb::SystemClock* clock;
     std::atomic<bool>* has_unpersisted_data;
+    const uint64_t* wal;  // the number of the newest one, which does not change while a writer is in
     const std::unique_ptr<rocksdb::Tracer>* tracer;
     // A batch could not be inserted.
     std::function<void(const rocksdb::Status&)> stop;
@@ -179,7 +179,6 @@ class FastWrites {
   WriteGate gate_;
   WriteLog log_;
   Parts parts_{};
-  std::atomic<uint64_t> wal_{0};  // that of the last record
   std::atomic<bool> switch_due_{false};
   std::atomic<bool> report_due_{false};
   std::atomic<bool> others_{false};

@@ -456,6 +456,49 @@ TEST(FastWritesWalTest, TellOfUpdatesThatAreVisible) {
   for (auto& thread : threads) thread.join();
 }
 
+// The writer of another's record may see that published, and another WAL begun, long before the other goes on.
+TEST(FastWritesWalTest, TellWhichWalHasThem) {
+  constexpr size_t kWriters = 8;
+  Options options = FastOptions(Logs::kWal);
+  options.WAL_ttl_seconds = 3600;
+  FastDb db(options);
+  ASSERT_OK(db->Put(WriteOptions(), "a", "1"));
+  struct Told {
+    uint64_t wal, number;
+  };
+  std::array<std::vector<Told>, kWriters> told;
+  std::atomic<size_t> writing{kWriters};
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      for (int i = 0; i < 10000; ++i) {
+        WriteBatch batch;
+        EXPECT_OK(batch.Put("a", "2"));
+        Told now{};
+        Status s;
+        if (!db.fast()->Write(FastWrites::kNone, WriteOptions(), &batch, &now.wal, &now.number, &s)) {
+          s = db->Write(WriteOptions(), &batch);  // opens the gate again
+        } else {
+          told[w].push_back(now);
+        }
+        EXPECT_OK(s);
+      }
+      --writing;
+    });
+  }
+  while (writing > 0) EXPECT_OK(db->Flush({}, db.family(0)));
+  for (auto& thread : threads) thread.join();
+  rocksdb::VectorLogPtr wals;
+  ASSERT_OK(db->GetSortedWalFiles(wals));
+  std::map<uint64_t, uint64_t> wal_from;  // by its first number
+  for (const auto& wal : wals) {
+    if (wal->StartSequence() > 0) wal_from[wal->StartSequence()] = wal->LogNumber();
+  }
+  for (const auto& writer : told) {
+    for (const Told& each : writer) EXPECT_EQ(each.wal, std::prev(wal_from.upper_bound(each.number))->second);
+  }
+}
+
 // Writers with and without a WAL take turns. What was logged is there after a crash, with the numbers that it had.
 TEST(FastWritesWalTest, RecoverWhatWasLogged) {
   const uint64_t seed = test::SeedFromEnvironment();

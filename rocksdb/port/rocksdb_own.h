@@ -57,6 +57,7 @@
 // What a DBImpl calls its WALs, and what WriteToWAL takes last.
 #define CAIRN_WAL_MUTEX wal_write_mutex_
 #define CAIRN_LIVE_WALS alive_wal_files_
+#define CAIRN_WAL_NUMBER cur_wal_number_
 #define CAIRN_WAL_BYTES wals_total_size_.LoadRelaxed()
 #define CAIRN_MORE_WAL_ARGUMENTS(record) , rocksdb::WriteBatchInternal::Sequence(&(record))
 #else
@@ -76,6 +77,7 @@
 #define CAIRN_MERGE_STATISTICS nullptr
 #define CAIRN_WAL_MUTEX log_write_mutex_
 #define CAIRN_LIVE_WALS alive_log_files_
+#define CAIRN_WAL_NUMBER logfile_number_
 #define CAIRN_WAL_BYTES total_log_size_.load(std::memory_order_relaxed)
 #define CAIRN_MORE_WAL_ARGUMENTS(record)
 #endif
