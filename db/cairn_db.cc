@@ -793,6 +793,11 @@ bool CairnDB::GetMapProperty(ColumnFamilyHandle* family, const Slice& property,
   return DBImpl::GetMapProperty(family, property, value);
 }
 
+Status CairnDB::ResetStats() {
+  if (services()->fast_writes() != nullptr) services()->fast_writes()->Report();
+  return DBImpl::ResetStats();
+}
+
 bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std::string* value) {
   if (services()->fast_writes() != nullptr) services()->fast_writes()->Report();
   if (IsOfTries(property)) {

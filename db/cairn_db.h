@@ -202,6 +202,7 @@ class CairnDB final : public port::DbImpl {
   using rocksdb::DBImpl::GetMapProperty;
   bool GetMapProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property,
                       std::map<std::string, std::string>* value) override;
+  rocksdb::Status ResetStats() override;
   using rocksdb::DBImpl::GetIntProperty;
   bool GetIntProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, uint64_t* value) override;
   bool GetAggregatedIntProperty(const rocksdb::Slice& property, uint64_t* value) override;

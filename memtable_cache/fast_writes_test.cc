@@ -130,6 +130,16 @@ TEST_P(FastWritesTest, TakesOrdinaryWrites) {
   EXPECT_EQ(db.fast()->counts().writes, 4u);
 }
 
+// Writers count for themselves, and RocksDB hears of it before it tells or forgets.
+TEST_P(FastWritesTest, AreForgottenWithTheStatistics) {
+  FastDb db(FastOptions(GetParam()));
+  ASSERT_OK(db->Put(Usual(), "a", "1"));
+  ASSERT_OK(db->ResetStats());
+  std::string stats;
+  ASSERT_TRUE(db->GetProperty("rocksdb.dbstats", &stats));
+  EXPECT_NE(stats.find("Cumulative writes: 0 writes, 0 keys"), std::string::npos) << stats;
+}
+
 // Put, Delete and SingleDelete make no batch; nobody can tell.
 TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
   Options options = FastOptions(GetParam());
