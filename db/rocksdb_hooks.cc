@@ -360,6 +360,14 @@ void WriteThread::ExitUnbatched(Writer* writer) {
   fast->gate()->Leave();
 }
 
+void DBImpl::DumpStats() {
+  if (cairn::UsesCairn(this)) {
+    cairn::FastWrites* const fast = cairn::CairnDB::Of(this)->services()->fast_writes();
+    if (fast != nullptr) fast->Report();
+  }
+  own::DumpStats(this);
+}
+
 // RocksDB lists live files when it has flushed one column family after the other. What is written meanwhile is in some
 // of them, but in the WAL, too. Durable memtables have none. So what has been written during a first round is flushed
 // while writers wait, and a batch over several column families is there as a whole or not at all.

@@ -33,8 +33,8 @@ using SizeTable = std::vector<uint16_t>;
 struct LookupResult {
   uint64_t gets = 0;  // or seeks, or entries of a scan
   double seconds = 0;
-  double cpu_seconds = 0;   // of all threads
-  LookupCounters counters;  // of all threads
+  double cpu_seconds = 0;       // of all threads
+  LookupCounters counters;      // of all threads
   bool timed = false;           // set by the caller: gets of present keys are timed one by one
   std::vector<uint32_t> nanos;  // then, sorted
 };

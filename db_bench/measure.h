@@ -4,10 +4,10 @@
 
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>

@@ -140,6 +140,17 @@ TEST_P(FastWritesTest, AreForgottenWithTheStatistics) {
   EXPECT_NE(stats.find("Cumulative writes: 0 writes, 0 keys"), std::string::npos) << stats;
 }
 
+TEST_P(FastWritesTest, AreInTheStatisticsOfLog) {
+  Options options = FastOptions(GetParam());
+  FastDb db(options);
+  for (int i = 0; i < 7; ++i) ASSERT_OK(db->Put(Usual(), std::to_string(i), "1"));
+  static_cast<rocksdb::DBImpl*>(db.get())->DumpStats();
+  db->GetDBOptions().info_log->Flush();
+  std::string log;
+  ASSERT_OK(rocksdb::ReadFileToString(rocksdb::Env::Default(), db->GetName() + "/LOG", &log));
+  EXPECT_NE(log.find("Cumulative writes: 7 writes, 7 keys"), std::string::npos);
+}
+
 // Put, Delete and SingleDelete make no batch; nobody can tell.
 TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
   Options options = FastOptions(GetParam());

@@ -140,6 +140,8 @@ void EnterUnbatched(rocksdb::WriteThread* queue, rocksdb::WriteThread::Writer* w
 void ExitUnbatched(rocksdb::WriteThread* queue,
                    rocksdb::WriteThread::Writer* writer) asm("cairn_rocksdb_ExitUnbatched");
 
+void DumpStats(rocksdb::DBImpl* db) asm("cairn_rocksdb_DumpStats");
+
 rocksdb::Status FlushAllColumnFamilies(rocksdb::DBImpl* db, const rocksdb::FlushOptions& options,
                                        rocksdb::FlushReason reason) asm("cairn_rocksdb_FlushAllColumnFamilies");
 
