@@ -23,25 +23,23 @@ class VersionIterator final : public RunIterator {
   VersionIterator(rocksdb::Version* version, const rocksdb::ReadOptions& options,
                   const rocksdb::FileOptions& file_options, rocksdb::SequenceNumber sequence, rocksdb::Arena* arena,
                   const Tables* runs, size_t count, bool sampled)
-      : RunIterator(&options, version->GetMutableCFOptions().prefix_extractor.get(), arena, runs, count, sampled),
+      : RunIterator(&options, version->GetMutableCFOptions().prefix_extractor.get(), sequence, arena, runs, count,
+                    sampled),
         version_(version),
-        file_options_(file_options),
-        sequence_(sequence) {}
+        file_options_(file_options) {}
 
  private:
-  rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& options, rocksdb::Arena* arena) override {
+  rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& options,
+                                    [[maybe_unused]] rocksdb::SequenceNumber sequence, rocksdb::Arena* arena) override {
     rocksdb::MergeIteratorBuilder builder(&version_->cfd()->internal_comparator(), arena, /*prefix_seek_mode=*/false,
                                           options.iterate_upper_bound);
     rocksdb_own::AddVersionIterators(version_, options, file_options_, &builder,
-                                     true CAIRN_LATER_ITERATORS_ARGUMENTS(sequence_));
-    rocksdb::InternalIterator* const own = builder.Finish();
-    own->SetRangeDelReadSeqno(sequence_);
-    return own;
+                                     true CAIRN_LATER_ITERATORS_ARGUMENTS(sequence));
+    return builder.Finish();
   }
 
   rocksdb::Version* const version_;
   const rocksdb::FileOptions& file_options_;
-  const rocksdb::SequenceNumber sequence_;
 };
 
 // The runs of a Version whose first table is an open ordered table; 0: none, or too many.

@@ -63,7 +63,8 @@ bool RunIterator::Serves(const rocksdb::ReadOptions& read_options, const rocksdb
 }
 
 RunIterator::RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb::SliceTransform* prefix_extractor,
-                         rocksdb::Arena* arena, const Tables* runs, size_t count, bool sampled)
+                         rocksdb::SequenceNumber sequence, rocksdb::Arena* arena, const Tables* runs, size_t count,
+                         bool sampled)
     : read_options_(read_options),
       prefix_extractor_(prefix_extractor),
       arena_(arena),
@@ -71,7 +72,8 @@ RunIterator::RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb
       count_(count),
       sampled_(sampled),
       heap_(ArrayIn<Placed>(arena, count)),
-      pending_(ArrayIn<uint8_t>(arena, count)) {
+      pending_(ArrayIn<uint8_t>(arena, count)),
+      deletions_up_to_(sequence) {
   for (size_t i = 0; i < count; ++i) (new (&runs_[i]) Run())->tables = runs[i];
 }
 
@@ -520,9 +522,9 @@ InternalIterator* RunIterator::Own() {
   own_arena_ = std::make_unique<rocksdb::Arena>();
   own_options_.emplace(*read_options_);
   own_options_->snapshot = nullptr;
-  own_ = NewOwn(*own_options_, own_arena_.get());
+  own_ = NewOwn(*own_options_, deletions_up_to_, own_arena_.get());
   if (pinned_ != nullptr) own_->SetPinnedItersMgr(pinned_);
-  if (deletions_up_to_ != 0) own_->SetRangeDelReadSeqno(deletions_up_to_);
+  own_->SetRangeDelReadSeqno(deletions_up_to_);
   return own_;
 }
 

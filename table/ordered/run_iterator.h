@@ -42,9 +42,9 @@ class RunIterator : public port::TableIterator {
   static bool Serves(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
                      const rocksdb::SliceTransform* prefix_extractor, bool allow_unprepared_value);
 
-  // All outlive this, and what `arena` has given is its own.
+  // All outlive this, and what `arena` has given is its own. Range deletions up to `sequence` are seen.
   RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb::SliceTransform* prefix_extractor,
-              rocksdb::Arena* arena, const Tables* runs, size_t count, bool sampled);
+              rocksdb::SequenceNumber sequence, rocksdb::Arena* arena, const Tables* runs, size_t count, bool sampled);
   ~RunIterator() override;
 
   bool Valid() const final { return at_ == At::kOwn ? own_->Valid() : at_ != At::kNowhere; }
@@ -69,7 +69,8 @@ class RunIterator : public port::TableIterator {
  protected:
   void PrepareFor(const port::ScanRanges* ranges) final;
   // RocksDB's iterator over the same tables, in the arena. Called once.
-  virtual rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& read_options, rocksdb::Arena* arena) = 0;
+  virtual rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& read_options, rocksdb::SequenceNumber sequence,
+                                            rocksdb::Arena* arena) = 0;
 
  private:
   enum class At {
@@ -155,7 +156,7 @@ class RunIterator : public port::TableIterator {
 
   rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
   bool scans_prepared_ = false;
-  rocksdb::SequenceNumber deletions_up_to_ = 0;  // 0: nobody has said
+  rocksdb::SequenceNumber deletions_up_to_;
   // A program may release its snapshot while it has the iterator: these have none, and NewOwn knows what is seen.
   std::optional<rocksdb::ReadOptions> own_options_;
   std::unique_ptr<rocksdb::Arena> own_arena_;

@@ -241,6 +241,30 @@ TEST_F(RunIteratorTest, ASnapshotMayGoBeforeItsIterator) {
   EXPECT_EQ("key1=first", At(it.get()));
 }
 
+// The same for a snapshot that an iterator is refreshed to, be it from before the first write.
+TEST_F(RunIteratorTest, ARefreshedIteratorSeesNoLaterDeletions) {
+  options_ = OptionsOf(*FindEngine("leveled_ordered"));
+  options_.disable_auto_compactions = true;
+  Open();
+  Random random(1);
+  Ingest(&random);
+  const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
+  EXPECT_EQ(0, snapshot->GetSequenceNumber());
+  ASSERT_OK(db_->DeleteRange({}, "a", "z"));
+  ASSERT_OK(db_->Flush({}));
+  std::unique_ptr<Iterator> it(db_->NewIterator({}));
+  it->Seek("a");
+  EXPECT_EQ("OK", At(it.get()));
+  ASSERT_OK(it->Refresh(snapshot));
+  it->SeekToLast();
+  EXPECT_TRUE(it->Valid());
+  it.reset(db_->NewIterator({}));
+  ASSERT_OK(it->Refresh(snapshot));
+  it->SeekToLast();
+  EXPECT_TRUE(it->Valid());
+  db_->ReleaseSnapshot(snapshot);
+}
+
 // A key that one run has is found by one block; the others wait until the scan goes on.
 TEST_F(RunIteratorTest, ASeekReadsTheBlockThatHasTheKey) {
   options_ = OptionsOf(*FindEngine("leveled_ordered"));
