@@ -102,7 +102,18 @@ class OrderedRunsTest : public testing::Test {
     shape.filter.order_bits = std::vector<double>{2.5, 4, 6, 6, 12, 20}[random->Uniform(6)];
     shape.runs = static_cast<int>(random->OneIn(4) ? 3 + random->Uniform(8) : 10 + random->Uniform(50));
     shape.transactions = random->OneIn(3);
+    if (odd_) MakeOdd(random, &shape);
     return shape;
+  }
+
+  static void MakeOdd(Random* random, Shape* shape) {
+    BlockBasedTableOptions& table = shape->table;
+    if (random->OneIn(3)) table.index_type = BlockBasedTableOptions::kBinarySearchWithFirstKey;
+    if (random->OneIn(3)) table.index_shortening = BlockBasedTableOptions::IndexShorteningMode::kNoShortening;
+    if (random->OneIn(3)) table.data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
+    table.partition_filters = table.index_type == BlockBasedTableOptions::kTwoLevelIndexSearch;
+    shape->options.allow_mmap_reads = random->OneIn(3);
+    if (random->OneIn(4)) shape->options.block_protection_bytes_per_key = 1;
   }
 
   void Open(const Shape& shape) {
@@ -228,6 +239,7 @@ class OrderedRunsTest : public testing::Test {
       read.total_order_seek = mode != 1;
       read.auto_prefix_mode = mode == 1;
     }
+    if (odd_) read.verify_checksums = random->OneIn(2);
     *snapshot =
         snapshots_[0].empty() || read.tailing || random->OneIn(2) ? SIZE_MAX : random->Uniform(snapshots_[0].size());
     return read;
@@ -347,6 +359,7 @@ class OrderedRunsTest : public testing::Test {
 
   void Round(uint64_t seed) {
     Random random(seed);
+    odd_ = seed % 2 == 1;
     const Shape shape = MakeShape(&random);
     keys_ = test::MakeKeys(&random);
     // RocksDB's own fixed prefixes read beyond shorter keys.
@@ -369,6 +382,7 @@ class OrderedRunsTest : public testing::Test {
   std::unique_ptr<DB> db_[kDatabases];
   std::vector<const rocksdb::Snapshot*> snapshots_[kDatabases];
   bool has_ranges_ = false, has_compacted_ = false;
+  bool odd_ = false;  // tables are of a shape that few have
   double worst_ = 0;
 };
 

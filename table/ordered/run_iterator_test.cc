@@ -17,6 +17,7 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "test/support.h"
+#include "test/testutil/controlled_file_system.h"
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/own_way.h"
 #include "utilities/merge_operators.h"
@@ -321,6 +322,116 @@ TEST_F(RunIteratorTest, AnErrorEndsTheScanThatComesToIt) {
   EXPECT_EQ(2003, rows);
   Random random(7);
   Walk(&random, {});
+}
+
+struct FailingReads {
+  Random random{1};
+  uint64_t one_in = 0;  // 0: none fails
+  uint64_t failed = 0;
+};
+
+class FailingFile : public ControlledFile<FailingReads> {
+ public:
+  using ControlledFile::ControlledFile;
+  rocksdb::IOStatus Read(uint64_t offset, size_t n, const rocksdb::IOOptions& options, Slice* result, char* scratch,
+                         rocksdb::IODebugContext* dbg) const override {
+    if (control_->one_in != 0 && control_->random.OneIn(control_->one_in)) {
+      ++control_->failed;
+      return rocksdb::IOStatus::IOError("injected");
+    }
+    return target()->Read(offset, n, options, result, scratch, dbg);
+  }
+};
+
+// Whatever read fails: what is shown is right, and the end is none if there is more.
+TEST_F(RunIteratorTest, NoRowIsMissingWhereReadsFail) {
+  const uint64_t seed = SeedFromEnvironment();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Random random(seed);
+  FailingReads reads;
+  reads.random = Random(random.Next());
+  const auto env = rocksdb::NewCompositeEnv(
+      std::make_shared<ControlledFileSystem<FailingFile, FailingReads>>(rocksdb::FileSystem::Default(), &reads));
+  for (int round = 0; round < 12 && !HasFailure(); ++round) {
+    options_ = OptionsOf(*FindEngine(random.OneIn(2) ? "leveled_ordered" : "ordered"));
+    options_.env = env.get();
+    options_.disable_auto_compactions = true;
+    options_.enable_blob_files = random.OneIn(4);
+    options_.min_blob_size = 60;
+    auto* const table = options_.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    table->block_cache = rocksdb::NewLRUCache(random.OneIn(2) ? 1 << 20 : 16 << 10, 0);
+    table->cache_index_and_filter_blocks = random.OneIn(2);
+    if (random.OneIn(4)) table->index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+    if (random.OneIn(4)) table->index_type = rocksdb::BlockBasedTableOptions::kBinarySearchWithFirstKey;
+    Open();
+    for (uint64_t step = 0; step < 12; ++step) {
+      Write(&random, 300, step);
+      if (random.OneIn(24)) DeleteSome(&random);
+      ASSERT_OK(db_->Flush({}));
+      if (step == 6 && random.OneIn(2)) ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+      if (random.OneIn(12)) Ingest(&random);
+    }
+    std::vector<std::pair<std::string, std::string>> rows;
+    std::unique_ptr<Iterator> all(db_->NewIterator({}));
+    for (all->SeekToFirst(); all->Valid(); all->Next()) {
+      rows.emplace_back(all->key().ToString(), all->value().ToString());
+    }
+    ASSERT_OK(all->status());
+    for (int walk = 0; walk < 40 && !HasFailure(); ++walk) {
+      ReadOptions read;
+      read.fill_cache = !random.OneIn(4);
+      read.async_io = random.OneIn(10);
+      if (random.OneIn(10)) read.readahead_size = 4096;
+      reads.one_in = 0;
+      std::unique_ptr<Iterator> it(db_->NewIterator(read));
+      const auto at_or_above = [&](const std::string& key) {
+        return std::lower_bound(rows.begin(), rows.end(), std::make_pair(key, std::string())) - rows.begin();
+      };
+      ptrdiff_t at = -1;
+      std::string walked;
+      reads.one_in = 1 + random.Uniform(random.OneIn(2) ? 30 : 300);
+      for (int i = 0; i < 60 && !HasFailure(); ++i) {
+        uint64_t choice = random.Uniform(30);
+        const std::string target = KeyOf(random.Uniform(kKeys));
+        const auto count = static_cast<ptrdiff_t>(rows.size());
+        if (!it->Valid()) choice %= 4;
+        const uint64_t failed = reads.failed;
+        if (choice == 0) {
+          it->SeekForPrev(target);
+          at = at_or_above(target);
+          if (at == count || rows[at].first != target) --at;
+        } else if (choice < 3) {
+          it->Seek(target);
+          at = at_or_above(target);
+        } else if (choice == 3) {
+          it->SeekToFirst();
+          at = 0;
+        } else if (choice < 27) {
+          it->Next();
+          ++at;
+        } else {
+          it->Prev();
+          --at;
+        }
+        walked += " " + std::to_string(choice) + ":" + target + (failed != reads.failed ? "!" : "");
+        if (it->Valid()) {
+          ASSERT_GE(at, 0) << walked;
+          ASSERT_LT(at, count) << walked;
+          ASSERT_EQ(rows[at].first, it->key().ToString()) << walked;
+          ASSERT_EQ(rows[at].second, it->value().ToString()) << walked;
+        } else if (it->status().ok()) {
+          ASSERT_TRUE(at < 0 || at == count) << walked;
+        } else {
+          ASSERT_TRUE(it->status().IsIOError()) << walked << it->status().ToString();
+        }
+      }
+    }
+    reads.one_in = 0;
+    all.reset();
+    db_.reset();
+    ASSERT_OK(rocksdb::DestroyDB(directory_ / "db", options_));
+  }
+  EXPECT_GT(reads.failed, 0);
 }
 
 }  // namespace
