@@ -111,7 +111,6 @@ const char* OrderFilter::Open(const char* data, size_t size) {
   keys_ = LoadU64(bytes + 8);
   const size_t segments = LoadU32(bytes + 16), starts_bytes = LoadU32(bytes + 20);
   if ((flags & ~kHasFirstKey) != 0 || extra > 20 || least_key_bytes_ > UINT8_MAX) return "of another kind or version";
-  has_first_key_ = (flags & kHasFirstKey) != 0;
   if (segments == 0 || keys_ == 0) return "without keys";
   if (segments > size / kLeastSegmentBytes || starts_bytes > size ||
       size < kHeaderBytes + segments * 8 + starts_bytes) {

@@ -75,8 +75,6 @@ class OrderFilter {
   // False if the table has not this key.
   bool MayContain(const char* key, size_t size) const;
 
-  // The table's first key itself; null if it is too long to be kept.
-  const std::string* first_key() const { return has_first_key_ ? &starts_[0] : nullptr; }
   uint64_t keys() const { return keys_; }
   size_t bytes() const { return size_; }
   // What this holds beside the bytes.
@@ -89,7 +87,6 @@ class OrderFilter {
   size_t size_ = 0;
   uint64_t keys_ = 0;
   size_t least_key_bytes_ = 0;
-  bool has_first_key_ = false;
   std::vector<std::string> starts_;
   std::vector<OrderSegment> segments_;
 };

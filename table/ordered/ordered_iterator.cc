@@ -1,10 +1,8 @@
 #include "table/ordered/ordered_iterator.h"
 
 #include "memory/arena.h"
-#include "monitoring/perf_context_imp.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/options.h"
-#include "table/ordered/point_filter.h"
 #include "table/table_reader.h"
 #include "util/of_thread.h"
 
@@ -19,15 +17,14 @@ namespace {
 
 constexpr int kPublishEvery = 256;
 
-// Filters write their bounds here, so that a new iterator needs no memory of its own for them.
-std::string* Scratch() {
-  struct Bounds {
+}  // namespace
+
+std::string* BoundScratch() {
+  struct Bound {
     std::string bytes;
   };
-  return &OfThread<Bounds>::Get()->bytes;
+  return &OfThread<Bound>::Get()->bytes;
 }
-
-}  // namespace
 
 bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
               rocksdb::TableReaderCaller caller, bool allow_unprepared_value) {
@@ -58,7 +55,6 @@ rocksdb::InternalIterator* OrderedIterator::Inner() {
       table_.reader->NewIterator(*table_.read_options, table_.prefix_extractor, table_.arena, table_.skip_filters,
                                  rocksdb::TableReaderCaller::kUserIterator, table_.compaction_readahead_size, true);
   if (pinned_ != nullptr) inner_->SetPinnedItersMgr(pinned_);
-  if (has_readahead_) inner_->SetReadaheadState(&readahead_);
   return inner_;
 }
 
@@ -75,24 +71,6 @@ void OrderedIterator::Publish() {
   stats_ = OrderedSeekStats();
   backward_ = 0;
   unpublished_ = 0;
-}
-
-// Whether the bound can stand for the table's next key.
-bool OrderedIterator::Defer(const std::string& bound) {
-  // DBIter takes the prefix of every key that it sees.
-  if (table_.prefix_extractor != nullptr && !table_.prefix_extractor->InDomain(bound)) return false;
-  const Slice* const upper_bound = table_.read_options->iterate_upper_bound;
-  if (upper_bound != nullptr && Slice(bound).compare(*upper_bound) >= 0) {
-    ++stats_.past_bound;
-    state_ = State::kPastBound;
-    return true;
-  }
-  ++stats_.deferred;
-  char tag[rocksdb::kNumInternalBytes];
-  rocksdb::EncodeFixed64(tag, kPlaceholderTag);
-  placeholder_.Assign(bound);
-  placeholder_.Replace(bound.size(), tag, sizeof(tag));
-  return true;
 }
 
 // Takes over what the cursor came to; false if RocksDB's iterator must go there.
@@ -120,6 +98,12 @@ void OrderedIterator::Read(const Slice& target) {
   Inner()->Seek(target);
 }
 
+void OrderedIterator::ToFirst() {
+  if (has_cursor_ && !scans_prepared_ && Moved(cursor_.SeekToFirst())) return;
+  state_ = State::kTable;
+  Inner()->SeekToFirst();
+}
+
 void OrderedIterator::ReadAt(const Slice& target, ReadFor read) {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
@@ -132,9 +116,7 @@ void OrderedIterator::ReadFirst() {
   Begin();
   ++stats_.resolved;
   read_ = ReadFor::kResolved;
-  if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
-  state_ = State::kTable;
-  Inner()->SeekToFirst();
+  ToFirst();
 }
 
 bool OrderedIterator::ReadInMemory(const Slice& target) {
@@ -153,38 +135,6 @@ void OrderedIterator::SeekInner(const Slice& target) {
   if (inner_->status().IsTryAgain()) inner_->Seek(target);
 }
 
-bool OrderedIterator::PointFilterSaysMaybe(const Slice& target) const {
-  using rocksdb::perf_context;  // the macros name them so
-  using rocksdb::perf_level;
-  using rocksdb::PerfLevel;
-  if (!table_.bloom->exist()) {
-    const auto* const table = static_cast<const rocksdb::BlockBasedTable*>(table_.reader);
-    return PointFilterMayHold(*table->get_rep(), *table_.read_options, target);
-  }
-  const uint64_t hash = BloomLines::HashOf(rocksdb::ExtractUserKey(target));
-  const bool maybe = table_.bloom->MayHold(hash, table_.bloom->LineOf(hash));
-  if (maybe) {
-    PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
-  } else {
-    PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
-  }
-  return maybe;
-}
-
-// Whether RocksDB's filter knows that the target itself is not in the table; then *bound is what comes right behind it.
-// Seeks of keys that are in another table end here, and need not read this one. Not of a target that may be such a
-// bound: DBIter seeks it where many tables show the same, and they would show the next one. Nor of the end of a range
-// tombstone, which may be the end of this file, too: a level's iterator has the target's entry in the file behind it.
-bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
-  const Slice user_key = rocksdb::ExtractUserKey(target);
-  if (table_.skip_filters || user_key.empty() || user_key[user_key.size() - 1] == '\0') return false;
-  if (rocksdb::GetInternalKeySeqno(target) == rocksdb::kMaxSequenceNumber) return false;
-  if (PointFilterSaysMaybe(target)) return false;
-  bound->assign(user_key.data(), user_key.size());
-  bound->push_back('\0');
-  return true;
-}
-
 // Whether the target is what this iterator has stood at without reading. DBIter seeks it where many tables show the
 // same; another bound would bring it a byte further, and all of them would have to be sought again.
 bool OrderedIterator::WasShown(const Slice& user_key) const {
@@ -192,17 +142,9 @@ bool OrderedIterator::WasShown(const Slice& user_key) const {
   return shown.size() >= rocksdb::kNumInternalBytes && rocksdb::ExtractUserKey(shown) == user_key;
 }
 
-// Whether the placeholder stands for the target's next key, too: the target lies between the one before and it.
-bool OrderedIterator::StillStands(const Slice& target) const {
-  if (state_ != State::kPlaceholder) return false;
-  if (rocksdb::ExtractUserKey(target).compare(rocksdb::ExtractUserKey(placeholder_.slice())) >= 0) return false;
-  return IsBehindTarget(target);
-}
-
 // Whether `at` lies at or behind the target of the seek before, in the order of internal keys.
 bool OrderedIterator::IsBehindTarget(const Slice& at) const {
   const Slice before = target_.slice();
-  if (before.empty()) return true;
   const int order = rocksdb::ExtractUserKey(at).compare(rocksdb::ExtractUserKey(before));
   return order > 0 ||
          (order == 0 && rocksdb::ExtractInternalKeyFooter(at) <= rocksdb::ExtractInternalKeyFooter(before));
@@ -227,21 +169,42 @@ bool OrderedIterator::StaysAtEntry() const {
          (table_.prefix_extractor == nullptr || table_.read_options->total_order_seek);
 }
 
-// Whether the order filter knows enough of what is behind the key: the end, or a bound to show.
-bool OrderedIterator::Answers(const Cached<OrderFilter>& filter, const Slice& user_key) {
-  std::string* const bound = Scratch();
-  switch (filter->Find(user_key.data(), user_key.size(), bound)) {
-    case OrderAnswer::kNone:
-      ++stats_.past_end;
-      state_ = State::kPastEnd;
-      return true;
-    case OrderAnswer::kBound:
-      state_ = State::kPlaceholder;
-      return Defer(*bound);
-    case OrderAnswer::kHere:
-      return false;
+// Whether the order filter knows enough of what is behind the key: the end, or a bound that can stand for the table's
+// next key. Else what is read at the target counts.
+bool OrderedIterator::Defer(const Slice& user_key) {
+  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
+  if (!filter) {
+    ++stats_.unfiltered;
+    return false;
   }
-  return false;
+  std::string* const bound = BoundScratch();
+  const OrderAnswer answer =
+      WasShown(user_key) ? OrderAnswer::kHere : filter->Find(user_key.data(), user_key.size(), bound);
+  if (answer == OrderAnswer::kNone) {
+    ++stats_.past_end;
+    state_ = State::kPastEnd;
+    return true;
+  }
+  // DBIter takes the prefix of every key that it sees.
+  if (answer == OrderAnswer::kHere ||
+      (table_.prefix_extractor != nullptr && !table_.prefix_extractor->InDomain(*bound))) {
+    ++stats_.direct;
+    read_ = ReadFor::kDirect;
+    return false;
+  }
+  const Slice* const upper_bound = table_.read_options->iterate_upper_bound;
+  if (upper_bound != nullptr && Slice(*bound).compare(*upper_bound) >= 0) {
+    ++stats_.past_bound;
+    state_ = State::kPastBound;
+    return true;
+  }
+  ++stats_.deferred;
+  state_ = State::kPlaceholder;
+  char tag[rocksdb::kNumInternalBytes];
+  rocksdb::EncodeFixed64(tag, kPlaceholderTag);
+  placeholder_.Assign(*bound);
+  placeholder_.Replace(bound->size(), tag, sizeof(tag));
+  return true;
 }
 
 void OrderedIterator::Seek(const Slice& target) {
@@ -254,69 +217,26 @@ void OrderedIterator::Seek(const Slice& target) {
   }
   if (HasReadFor(target)) {
     ++stats_.direct;
-    if (!StaysAtEntry()) {
-      target_.Assign(target);
-      Read(target);
-    }
-    return;
-  }
-  Begin();
-  const Slice user_key = rocksdb::ExtractUserKey(target);
-  // DBIter seeks a bit further where it has passed over many versions of a key. It is the newest target that is sought
-  // when the placeholder is reached: RocksDB's iterator asks its Bloom filter for the target's prefix.
-  if (StillStands(target)) {
-    target_.Assign(target);
-    ++stats_.deferred;
-    return;
-  }
-  if (state_ == State::kCursor && cursor_.IsInBlock(target)) {
-    ++stats_.direct;
-    read_ = ReadFor::kAtHand;
-    target_.Assign(target);
-    return Read(target);
-  }
-  const bool shown = state_ != State::kAbsent && WasShown(user_key);
-  if (!shown && IsAbsent(target, Scratch())) {
-    state_ = State::kAbsent;
-    if (Defer(*Scratch())) {
-      target_.Assign(target);
-      return;
-    }
-  }
-  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
-  if (shown) {
-    ++stats_.direct;
-    read_ = ReadFor::kDirect;
-  } else if (filter) {
-    if (Answers(filter, user_key)) {
-      target_.Assign(target);
-      return;
-    }
-    ++stats_.direct;
-    read_ = ReadFor::kDirect;
+    if (StaysAtEntry()) return;
   } else {
-    ++stats_.unfiltered;
+    Begin();
+    if (state_ == State::kCursor && cursor_.IsInBlock(target)) {
+      ++stats_.direct;
+      read_ = ReadFor::kAtHand;
+    } else if (Defer(rocksdb::ExtractUserKey(target))) {
+      target_.Assign(target);
+      return;
+    }
   }
   target_.Assign(target);
   Read(target);
 }
 
-// A level's iterator, which has no arena, comes here from the file before, too, and that may end with a newer entry of
-// this file's first key: (1) would not hold.
 void OrderedIterator::SeekToFirst() {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
-  if (table_.arena != nullptr && !scans_prepared_) {
-    const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
-    if (filter && filter->first_key() != nullptr) {
-      state_ = State::kFirst;
-      if (Defer(*filter->first_key())) return;
-    }
-  }
   ++stats_.unfiltered;
-  if (has_cursor_ && !scans_prepared_ && Moved(cursor_.SeekToFirst())) return;
-  state_ = State::kTable;
-  Inner()->SeekToFirst();
+  ToFirst();
 }
 
 void OrderedIterator::PrepareFor(const port::ScanRanges* ranges) {
@@ -342,19 +262,8 @@ void OrderedIterator::SeekToLast() {
 }
 
 void OrderedIterator::Resolve() {
-  if (state_ == State::kAbsent) {
-    const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
-    if (filter && Answers(filter, rocksdb::ExtractUserKey(target_.slice()))) return;
-  }
   ++stats_.resolved;
   read_ = ReadFor::kResolved;
-  if (state_ == State::kFirst) {
-    target_.Assign(Slice());
-    if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
-    state_ = State::kTable;
-    Inner()->SeekToFirst();
-    return;
-  }
   if (has_cursor_ && Moved(cursor_.Seek(target_.slice()))) return;
   SeekInner(target_.slice());
 }
@@ -364,9 +273,7 @@ bool OrderedIterator::Valid() const {
     case State::kTable:
       return inner_ != nullptr && inner_->Valid();
     case State::kCursor:
-    case State::kAbsent:
     case State::kPlaceholder:
-    case State::kFirst:
       return true;
     case State::kPastEnd:
     case State::kPastBound:
@@ -428,9 +335,6 @@ Slice OrderedIterator::key() const {
   if (state_ == State::kCursor) return cursor_.key();
   return state_ == State::kTable ? inner_->key() : placeholder_.slice();
 }
-Slice OrderedIterator::user_key() const {
-  return state_ == State::kTable ? inner_->user_key() : rocksdb::ExtractUserKey(key());
-}
 Slice OrderedIterator::value() const {
   Used();
   if (state_ == State::kCursor) return cursor_.value();
@@ -449,10 +353,6 @@ bool OrderedIterator::PrepareValue() {
   if (state_ != State::kTable) return true;
   Used();
   return inner_->PrepareValue();
-}
-
-bool OrderedIterator::MayBeOutOfLowerBound() {
-  return state_ != State::kTable || inner_ == nullptr || inner_->MayBeOutOfLowerBound();
 }
 
 IterBoundCheck OrderedIterator::UpperBoundCheckResult() {
@@ -478,21 +378,12 @@ bool OrderedIterator::IsValuePinned() const {
   if (state_ == State::kCursor) return cursor_.IsValuePinned();
   return state_ == State::kTable && inner_->IsValuePinned();
 }
-Status OrderedIterator::GetProperty(std::string name, std::string* property) {
-  return Inner()->GetProperty(std::move(name), property);
-}
 
 void OrderedIterator::GetReadaheadState(rocksdb::ReadaheadFileInfo* info) {
-  if (inner_ != nullptr) {
-    inner_->GetReadaheadState(info);
-  } else if (has_readahead_) {
-    *info = readahead_;
-  }
+  if (inner_ != nullptr) inner_->GetReadaheadState(info);
 }
 void OrderedIterator::SetReadaheadState(rocksdb::ReadaheadFileInfo* info) {
-  readahead_ = *info;
-  has_readahead_ = true;
-  if (inner_ != nullptr) inner_->SetReadaheadState(info);
+  if (table_.read_options->adaptive_readahead) Inner()->SetReadaheadState(info);
 }
 
 }  // namespace cairn

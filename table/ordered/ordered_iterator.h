@@ -18,7 +18,6 @@
 #include "rocksdb/slice_transform.h"
 #include "table/internal_iterator.h"
 #include "table/ordered/block_cursor.h"
-#include "table/ordered/bloom_lines.h"
 #include "table/ordered/order_block.h"
 #include "table/ordered/ordered_seeks.h"
 #include "table/scan_counts.h"
@@ -30,6 +29,9 @@ namespace cairn {
 // has kMaxSequenceNumber itself.
 constexpr uint64_t kPlaceholderTag = (rocksdb::kMaxSequenceNumber - 1) << 8 | rocksdb::kTypeValue;
 
+// Of the thread: filters write their bounds here, so that an iterator needs no memory of its own for them.
+std::string* BoundScratch();
+
 // Whether iterators for this reader may defer, by what they are asked for.
 bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
               rocksdb::TableReaderCaller caller, bool allow_unprepared_value);
@@ -40,7 +42,6 @@ class OrderedIterator final : public port::TableIterator {
   struct Table {
     rocksdb::TableReader* reader;
     const BlockSource* blocks;
-    const BloomLines* bloom;
     const rocksdb::ReadOptions* read_options;
     const rocksdb::SliceTransform* prefix_extractor;
     rocksdb::Arena* arena;
@@ -66,17 +67,14 @@ class OrderedIterator final : public port::TableIterator {
   bool NextAndGetResult(rocksdb::IterateResult* result) override;
   void Prev() override;
   rocksdb::Slice key() const override;
-  rocksdb::Slice user_key() const override;
   rocksdb::Slice value() const override;
   uint64_t write_unix_time() const override;
   rocksdb::Status status() const override;
   bool PrepareValue() override;
-  bool MayBeOutOfLowerBound() override;
   rocksdb::IterBoundCheck UpperBoundCheckResult() override;
   void SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) override;
   bool IsKeyPinned() const override;
   bool IsValuePinned() const override;
-  rocksdb::Status GetProperty(std::string name, std::string* property) override;
   void GetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
   void SetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
 
@@ -102,8 +100,6 @@ class OrderedIterator final : public port::TableIterator {
     kTable,        // where the table's own iterator is; invalid if there is none yet
     kCursor,       // where the cursor is, at an entry
     kPlaceholder,  // at placeholder_, which stands for what Seek(target_) would find
-    kAbsent,       // the same, right behind a target that is not in the table; the order filter was not asked
-    kFirst,        // the same for SeekToFirst()
     kPastEnd,      // invalid: no key at or above the target
     kPastBound,    // invalid: the next key is at or above iterate_upper_bound
   };
@@ -111,16 +107,13 @@ class OrderedIterator final : public port::TableIterator {
   rocksdb::InternalIterator* Inner();
   bool Moved(BlockCursor::Result result);
   void Read(const rocksdb::Slice& target);
+  void ToFirst();
   void SeekInner(const rocksdb::Slice& target);
-  bool PointFilterSaysMaybe(const rocksdb::Slice& target) const;
-  bool IsAbsent(const rocksdb::Slice& target, std::string* bound) const;
   bool WasShown(const rocksdb::Slice& user_key) const;
-  bool StillStands(const rocksdb::Slice& target) const;
   bool IsBehindTarget(const rocksdb::Slice& at) const;
   bool HasReadFor(const rocksdb::Slice& target);
   bool StaysAtEntry() const;
-  bool Defer(const std::string& bound);
-  bool Answers(const Cached<OrderFilter>& filter, const rocksdb::Slice& user_key);
+  bool Defer(const rocksdb::Slice& user_key);
   void Resolve();
   void Used() const { read_ = ReadFor::kUsed; }
   void Publish();
@@ -131,11 +124,9 @@ class OrderedIterator final : public port::TableIterator {
   const bool has_cursor_;
   rocksdb::InternalIterator* inner_ = nullptr;
   rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
-  rocksdb::ReadaheadFileInfo readahead_;
-  bool has_readahead_ = false;
   bool scans_prepared_ = false;  // then RocksDB's iterator, which has read the ranges' blocks, must see every seek
   State state_ = State::kTable;
-  KeyBuffer target_;       // of the last seek that made a placeholder or read; empty: SeekToFirst
+  KeyBuffer target_;       // of the last Seek that made a placeholder or read
   KeyBuffer placeholder_;  // an internal key
 
   // What the last seek read is in vain if nobody asks for it until the next.

@@ -201,8 +201,7 @@ class OrderedTableReader final : public OrderedTableProbe {
   OrderedIterator::Table IteratorParts(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                                        rocksdb::Arena* arena, bool skip_filters,
                                        size_t compaction_readahead_size) const {
-    return {inner(),          &blocks_, &bloom(),     &read_options,
-            prefix_extractor, arena,    skip_filters, compaction_readahead_size,
+    return {inner(),     &blocks_, &read_options, prefix_extractor, arena, skip_filters, compaction_readahead_size,
             scans_.get()};
   }
 

@@ -9,7 +9,6 @@
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/perf_counts.h"
-#include "util/of_thread.h"
 
 namespace cairn {
 
@@ -21,13 +20,6 @@ using rocksdb::Status;
 namespace {
 
 constexpr int kPublishSeeks = 256;
-
-std::string* RunScratch() {
-  struct RunBounds {
-    std::string bytes;
-  };
-  return &OfThread<RunBounds>::Get()->bytes;
-}
 
 // The first bytes of a key as a number that compares as they do; a shorter key's are followed by zeros.
 uint64_t WindowOf(const Slice& key) {
@@ -220,7 +212,7 @@ void RunIterator::CountDeferred(Went went) {
 // What the order filter says of the target, which is not in the table, or may be: then at a seek, and kDirect.
 RunIterator::Went RunIterator::AskOrder(Run* run, OrderedIterator::ReadFor read) {
   const bool at_seek = read == OrderedIterator::ReadFor::kDirect;
-  std::string* const bound = RunScratch();
+  std::string* const bound = BoundScratch();
   const auto answer = run->table->FindNext(*read_options_, rocksdb::ExtractUserKey(target_.slice()), bound);
   if (!answer.has_value()) return ReadAt(run, at_seek ? OrderedIterator::ReadFor::kUnfiltered : read);
   Went went = Went::kEnded;
