@@ -64,6 +64,10 @@ void WriteGate::Help() {
 }
 
 void WriteGate::WakeSleepers(uint64_t from, uint64_t to) {
+  if (to - from >= kSlots) {
+    for (Futex& slot : published_) slot.WakeAll();
+    return;
+  }
   for (uint64_t number = from + 1; number <= to; ++number) {
     published_[number % kSlots].WakeAll(BitOf(number));
   }
