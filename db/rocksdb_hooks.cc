@@ -507,7 +507,8 @@ Compaction* CompactionPicker::CAIRN_MAKE_COMPACTION(const CompactionOptions& opt
   const cairn::TrieJob& job = scope->job();
   scope->compaction =
       cairn::port::NewCompaction(storage, ioptions_, family_options, db_options, inputs, output_level, output_path,
-                                 {cairn::ReasonOf(job), job.score, job.blobs.policy, job.blobs.age_cutoff});
+                                 {cairn::ReasonOf(job), job.score, job.blobs.policy, job.blobs.age_cutoff,
+                                  cairn::OutputTemperature(family_options, storage, inputs, output_level)});
   RegisterCompaction(scope->compaction);
   return scope->compaction;
 }

@@ -1125,6 +1125,24 @@ TEST_P(CompatibilityTest, Compression) {
   Works("compression, dictionaries");
 }
 
+TEST_P(CompatibilityTest, Temperatures) {
+  Options options = TrieOptionsOf();
+  options.last_level_temperature = rocksdb::Temperature::kCold;
+  auto db = Open(options);
+  Fill(db.get());
+  ASSERT_OK(CompactAll(db.get(), db->DefaultColumnFamily(), true));
+  ASSERT_OK(db->Put(WriteOptions(), "flushed", "last"));
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  rocksdb::ColumnFamilyMetaData tables;
+  db->GetColumnFamilyMetaData(&tables);
+  ASSERT_GT(tables.file_count, tables.levels[0].files.size());
+  for (const auto& level : tables.levels) {
+    const auto expected = level.level == 0 ? rocksdb::Temperature::kUnknown : rocksdb::Temperature::kCold;
+    for (const auto& file : level.files) EXPECT_EQ(file.temperature, expected) << file.name << " " << level.level;
+  }
+  Works("last_level_temperature", "of tables with nothing older below them");
+}
+
 TEST_P(CompatibilityTest, TimeToLive) {
   rocksdb::DBWithTTL* raw = nullptr;
   ASSERT_OK(rocksdb::DBWithTTL::Open(TrieOptionsOf(), DbPath(), &raw, 100000));

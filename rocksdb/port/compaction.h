@@ -47,6 +47,7 @@ struct CompactionTerms {
   double score = 0;
   rocksdb::BlobGarbageCollectionPolicy blob_policy = rocksdb::BlobGarbageCollectionPolicy::kUseDefault;
   double blob_age_cutoff = -1;
+  rocksdb::Temperature temperature = rocksdb::Temperature::kUnknown;  // of its tables; unknown: by the options
 };
 
 // A compaction as CompactFiles with default options makes it. REQUIRES: the compaction style is none.
@@ -68,11 +69,13 @@ inline rocksdb::Compaction* NewCompaction(rocksdb::VersionStorageInfo* storage,
                                  defaults.output_file_size_limit, options.max_compaction_bytes, output_path,
                                  compression, rocksdb::GetCompressionOptions(options, storage, output_level),
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-                                 defaults.output_temperature_override, defaults.max_subcompactions, /*grandparents=*/{},
-                                 std::nullopt, nullptr, terms.reason, /*trim_ts=*/"", terms.score,
+                                 terms.temperature, defaults.max_subcompactions, /*grandparents=*/{}, std::nullopt,
+                                 nullptr, terms.reason, /*trim_ts=*/"", terms.score,
 #else
-                                 options.default_write_temperature, defaults.max_subcompactions, /*grandparents=*/{},
-                                 std::nullopt, nullptr, terms.reason == rocksdb::CompactionReason::kManualCompaction,
+                                 terms.temperature == rocksdb::Temperature::kUnknown ? options.default_write_temperature
+                                                                                     : terms.temperature,
+                                 defaults.max_subcompactions, /*grandparents=*/{}, std::nullopt, nullptr,
+                                 terms.reason == rocksdb::CompactionReason::kManualCompaction,
                                  /*trim_ts=*/"", terms.score,
                                  /*deletion_compaction=*/false,
 #endif
