@@ -68,17 +68,17 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
   // such merges are averaged.
   std::vector<double> spans = {kInfinity};
   std::vector<double> sizes = {p.keys()};
-  double flushes = 0, items = 0, runs = 0, hits = 0;
+  double flushes = 0, items = 0, runs = 0, hits = 0, asked = 0, next_asked = 0;
   std::vector<WriteCost> written = {{"flush", 0}};
   struct Totals {
-    double flushes, items, runs, hits;
+    double flushes, items, runs, hits, asked;
     std::vector<WriteCost> written;
   };
-  Totals start = {0, 0, 0, 0, {}};
+  Totals start = {0, 0, 0, 0, 0, {}};
   Totals stop = start;
   constexpr int kWarmRounds = 5, kRounds = 60;
   constexpr double kMostFlushes = 400000;
-  constexpr int kHitStride = 37;  // hits are the slow part and are sampled
+  constexpr int kMostStride = 59;  // hits are the slow part and are sampled, at no fixed steps: a round may be as long
   // Counts of distinct keys vary by about the square root of the number of duplicates. Without that the policy, whose
   // thresholds are sharp, locks into short cycles that real stores leave.
   uint64_t random = 1;
@@ -113,7 +113,9 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
     }
     flushes++;
     for (double size : sizes) items += size;
-    if (static_cast<int>(flushes) % kHitStride == 0) {
+    if (flushes >= next_asked) {
+      asked++;
+      next_asked = flushes + 1 + static_cast<double>((random >> 32) % kMostStride);
       double age = 0;
       for (double span : spans) {
         hits += p.MissProbability(age);
@@ -123,11 +125,11 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
     runs += static_cast<double>(sizes.size());
     if (all) {
       round++;
-      stop = {flushes, items, runs, hits, written};
+      stop = {flushes, items, runs, hits, asked, written};
       if (round == kWarmRounds) start = stop;
     }
   }
-  if (stop.flushes <= start.flushes) stop = {flushes, items, runs, hits, written};
+  if (stop.flushes <= start.flushes) stop = {flushes, items, runs, hits, asked, written};
   const double counted = stop.flushes - start.flushes;
   for (size_t i = 0; i < stop.written.size(); i++) {
     const double before = i < start.written.size() ? start.written[i].value : 0;
@@ -135,8 +137,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
   }
   report->space_amplification = (stop.items - start.items) / counted / p.keys();
   report->sorted_runs = (stop.runs - start.runs) / counted;
-  report->runs_to_hit =
-      (stop.hits - start.hits) / (std::floor(stop.flushes / kHitStride) - std::floor(start.flushes / kHitStride));
+  report->runs_to_hit = (stop.hits - start.hits) / (stop.asked - start.asked);
   report->level_items = sizes;
 }
 

@@ -95,6 +95,21 @@ TEST(ModelTest, EveryDesignAtEveryScale) {
   }
 }
 
+// The rounds of one of these are as long as the steps in which hits were sampled once: only the first state was seen.
+TEST(ModelTest, UniversalHitsAreSeenInEveryState) {
+  StoreShape store = StoreShape::Default(Design::kUniversal);
+  store.item_bytes = 109;
+  store.write_buffer_bytes = 730 << 10;
+  for (int percent : {25, 50, 100, 200}) {
+    for (int trigger = 8; trigger <= 32; trigger++) {
+      store.level0_trigger = trigger;
+      store.max_size_amplification_percent = percent;
+      const Report report = RunModel(store, Keys(4e5, 0));
+      EXPECT_NEAR(report.runs_to_hit / report.sorted_runs, 0.85, 0.2) << trigger << " " << percent;
+    }
+  }
+}
+
 // Where one depth more is not played any longer.
 TEST(ModelTest, TrieHasNoStep) {
   const StoreShape store = StoreShape::Default(Design::kTrie);
