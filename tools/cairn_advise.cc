@@ -5,13 +5,16 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cairn/engines.h"
 #include "cairn/msls.h"
+#include "cairn/ordered.h"
+#include "cairn/round_robin.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "msls/model_options.h"
@@ -23,7 +26,6 @@
 #include "tools/commands.h"
 #include "tools/database.h"
 #include "tools/engine_costs.h"
-#include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
 namespace {
@@ -81,16 +83,14 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
   return s;
 }
 
-// The store that the options describe, but for what the optimizer has no shapes of (see Advice::own). A message if
-// there is no model for them.
+// The store that the options describe, but for the shape of a trie or of SILT (see OwnCosts). A message if there is no
+// model for them.
 std::string Describe(const rocksdb::Options& options, const Found& found, StoreShape* store) {
-  TrieOptionText trie;
   const double item_bytes = std::max(1.0, found.table_bytes / found.entries);
   if (IsSilt(options, nullptr)) {
     *store = StoreShape::Default(Design::kSilt);
-  } else if (IsTrie(options, &trie)) {
+  } else if (IsTrie(options)) {
     *store = StoreShape::Default(Design::kTrie);
-    SetTrieShape(trie, found.raw_bytes, found.table_bytes, store);
   } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
     *store = StoreShape::Default(Design::kUniversal);
     store->size_ratio_percent = static_cast<int>(options.compaction_options_universal.size_ratio);
@@ -120,104 +120,98 @@ std::string Describe(const rocksdb::Options& options, const Found& found, StoreS
   return "";
 }
 
-std::string Mega(double bytes) {
+std::string Tenths(double value) {
   char text[32];
-  snprintf(text, sizeof(text), "%.1f MB", bytes / 1e6);
+  snprintf(text, sizeof(text), "%.1f", value);
   return text;
 }
 
-// A smaller gain is none.
-constexpr double kLittle = 0.01;
+std::string RunsToHit(const Report& report) { return report.runs_to_hit > 0 ? Tenths(report.runs_to_hit) : "-"; }
 
 // What was found and what is advised.
 struct Advice {
   Found found;
   StoreShape store;
-  Popularity popularity;
   std::string popularity_source;  // given, level 0 or assumed
   double histogram_keys = 0;      // of the file given; they stand for those of the store
-  msls::Optimum optimum;
-  std::string no_sizes;    // why no shape is advised; empty: one is
-  double sizes_space = 0;  // the limit that it keeps
-  // Of an engine that the optimizer has no shapes of.
-  std::optional<EngineCosts> own;
-  std::vector<std::pair<std::string, std::string>> options;  // RocksDB's, of the advised shape; a trie has none
-  uint64_t level_base_bytes = 0;                             // of the options
-  double fill = 1;                                           // what a flush writes by the size of the write buffer
+  EngineCosts own;                // of the engine that there is
+  EngineWorkload own_workload;    // ... within its limits
   EngineWorkload workload;
   std::vector<EngineCosts> engines;
   double seconds = 0;
 };
 
-// What other engines may take in space, unless told otherwise: as much as a trie by default.
-constexpr double kSpaceOfEngines = 1.5;
+// Of --options: every engine.
+constexpr char kAll[] = "all";
 
-// Of Advice::workload, all but the limits.
-void DescribeWorkload(double zipf, Advice* advice) {
+// What the engine that there is may take in space, unless told otherwise; and others, as much as a trie by default.
+constexpr double kSpaceOfSizes = 1.25, kSpaceOfEngines = 1.5;
+
+// Of Advice::workload, all but the popularity and the limits.
+void DescribeWorkload(const rocksdb::Options& options, double zipf, Advice* advice) {
   const StoreShape& store = advice->store;
+  const auto write_buffer = static_cast<double>(options.write_buffer_size);
   EngineWorkload& workload = advice->workload;
-  workload.popularity = advice->popularity;
   workload.is_zipf = advice->histogram_keys == 0;
   workload.zipf = zipf;
   workload.item_bytes = store.item_bytes;
   workload.data_bytes = advice->found.raw_bytes;
   workload.table_bytes = advice->found.table_bytes;
   workload.write_buffer_bytes = store.write_buffer_bytes;
-  workload.fill = advice->fill;
+  workload.fill = store.write_buffer_bytes / (write_buffer * std::max(1, options.min_write_buffer_number_to_merge));
   workload.file_bytes = store.file_bytes;
-  workload.level_base_bytes = std::max(store.item_bytes, static_cast<double>(advice->level_base_bytes));
+  workload.level_base_bytes = std::max(store.item_bytes, options.level_compaction_dynamic_level_bytes
+                                                             ? static_cast<double>(options.max_bytes_for_level_base)
+                                                             : 4 * write_buffer);  // RocksDB's own proportions
 }
 
-// What each engine would cost in place of the one there is.
-void Compare(const msls::OptimizeOptions& limits, Advice* advice) {
+// What the store costs as it is, and with better options.
+EngineCosts OwnCosts(const rocksdb::Options& options, const msls::OptimizeOptions& levels, const Advice& advice) {
+  const EngineWorkload& workload = advice.own_workload;
+  SiltOptions silt;
+  HashTrieOptions hash_trie;
+  KeyTrieOptions key_trie;
+  if (IsSilt(options, &silt)) return CostsOfSilt(workload, silt);
+  if (IsKeyTrie(options, &key_trie)) return CostsOfOrderedTrie(workload, key_trie);
+  if (IsHashTrie(options, &hash_trie)) {
+    EngineCosts costs = CostsOfTrie(workload, hash_trie, advice.found.raw_bytes, advice.found.table_bytes);
+    if (hash_trie.format == "sst") costs.engine = "trie_sst";
+    return costs;
+  }
+  return CostsOfShape(workload, advice.store, levels);
+}
+
+// How CompareEngines names the engine that there is.
+std::string NameOf(const rocksdb::Options& options, const EngineCosts& own) {
+  if (IsRoundRobin(options, nullptr)) return "round_robin";
+  if (own.engine != kStockEngine) return own.name;
+  if (options.compaction_style == rocksdb::kCompactionStyleLevel) return kLeveledBest;
+  return IsOrdered(options) ? "ordered" : own.name;
+}
+
+// For the engine that there is, and for each in place of it.
+void Compare(const rocksdb::Options& options, const msls::OptimizeOptions& limits, Advice* advice) {
+  const auto start = std::chrono::steady_clock::now();
   EngineWorkload& workload = advice->workload;
   workload.max_space = limits.max_space_amplification;
-  if (workload.max_space == 0) {
-    workload.max_space = std::max(kSpaceOfEngines, advice->optimum.before.space_amplification);
-  }
   workload.max_runs_to_hit = limits.max_runs_to_hit;
+  advice->own_workload = workload;
+  advice->own_workload.search = true;
+  if (!workload.search) advice->own_workload.least_space = kSpaceOfSizes;
+  advice->own = OwnCosts(options, limits, *advice);
+  if (!workload.search && workload.max_space == 0) {
+    workload.max_space = std::max(kSpaceOfEngines, advice->own.before.space_amplification);
+  }
+  workload.search_ordered_trie = workload.search_ordered_trie && !IsKeyTrie(options, nullptr);
   advice->engines = CompareEngines(workload);
-}
-
-// What the store costs as it is, for an engine that the optimizer has no shapes of.
-std::optional<EngineCosts> OwnCosts(const rocksdb::Options& options, const EngineWorkload& workload) {
-  SiltOptions silt;
-  if (IsSilt(options, &silt)) return CostsOfSilt(workload, silt);
-  KeyTrieOptions trie;
-  if (IsKeyTrie(options, &trie)) return CostsOfOrderedTrie(workload, trie);
-  return std::nullopt;
-}
-
-IndexStatus Advise(msls::OptimizeOptions limits, Advice* advice) {
-  const auto start = std::chrono::steady_clock::now();
-  if (advice->own.has_value()) {
-    advice->no_sizes = advice->own->no_model.empty() ? "It has no level sizes to choose."
-                                                     : "What it costs is not known: " + advice->own->no_model + ".";
-    advice->optimum.before = advice->optimum.after = advice->own->report;
-    return IndexStatus::OK();
+  for (EngineCosts& costs : advice->engines) {
+    const std::string name = costs.name;
+    if (!workload.search || name != NameOf(options, advice->own)) continue;
+    costs = advice->own;
+    costs.name = name;
+    SetPeak(workload, &costs);
   }
-  limits.max_runs_to_hit = 0;  // of level sizes no others are told that read more than those there are
-  IndexStatus s;
-  if (limits.max_space_amplification == 0) {
-    // Unless told otherwise, the advice does not trade away much space.
-    msls::Report now;
-    s = Model(advice->store, advice->popularity, &now);
-    limits.max_space_amplification = std::max(1.25, now.space_amplification);
-  }
-  advice->sizes_space = limits.max_space_amplification;
-  if (s.ok()) {
-    s = Optimize(advice->store, advice->popularity, limits, &advice->optimum);
-    if (!s.ok() && advice->optimum.before.write_amplification > 0) {
-      // Other engines may keep limits that no shape of this one does.
-      advice->no_sizes = s.message();
-      advice->optimum.after = advice->optimum.before;
-      s = IndexStatus::OK();
-    }
-  }
-  if (s.ok() && advice->no_sizes.empty())
-    (void)RocksDBOptions(advice->optimum.store, advice->popularity, &advice->options);
   advice->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return s;
 }
 
 // The word of a command line.
@@ -233,7 +227,19 @@ std::string OptionsCommand(const EngineCosts& costs) {
   return command;
 }
 
-nlohmann::ordered_json ToJson(const EngineCosts& costs) {
+// Why there is no advice; empty: there is.
+std::string NoOptions(const EngineCosts& costs) {
+  return costs.no_model.empty() ? costs.no_search : "What it costs is not known: " + costs.no_model + ".";
+}
+
+nlohmann::ordered_json ToJson(const Report& report) {
+  return {{"write_amplification", report.write_amplification},
+          {"space_amplification", report.space_amplification},
+          {"runs_to_hit", report.runs_to_hit},
+          {"sorted_runs", report.sorted_runs}};
+}
+
+nlohmann::ordered_json ToJson(const EngineWorkload& workload, const EngineCosts& costs) {
   nlohmann::ordered_json json;
   json["name"] = costs.name;
   json["engine"] = costs.engine;
@@ -243,12 +249,14 @@ nlohmann::ordered_json ToJson(const EngineCosts& costs) {
     json["no_model"] = costs.no_model;
     return json;
   }
-  json["write_amplification"] = costs.report.write_amplification;
-  json["space_amplification"] = costs.report.space_amplification;
-  json["runs_to_hit"] = costs.report.runs_to_hit;
-  json["sorted_runs"] = costs.report.sorted_runs;
+  json.update(ToJson(costs.report));
   json["peak_space"] = costs.peak_space;
   json["within_limits"] = costs.within_limits;
+  if (workload.search) {
+    json["before"] = ToJson(costs.before);
+    json["fragment"] = HasBetterOptions(workload, costs) ? OptionsText(costs) : "";
+    if (!costs.no_search.empty()) json["no_search"] = costs.no_search;
+  }
   return json;
 }
 
@@ -262,10 +270,8 @@ void PrintEngines(const Advice& advice) {
       continue;
     }
     const Report& report = costs.report;
-    char hit[32] = "-";
-    if (report.runs_to_hit > 0) snprintf(hit, sizeof(hit), "%.1f", report.runs_to_hit);
     printf("  %-20s %8.2f %6.2f %8.2f %14s %15.1f  %s%s\n", costs.name.c_str(), report.write_amplification,
-           report.space_amplification, costs.peak_space, hit, report.sorted_runs,
+           report.space_amplification, costs.peak_space, RunsToHit(report).c_str(), report.sorted_runs,
            costs.key_order ? "in order" : "in hash order", costs.within_limits ? "" : ", above the limits");
   }
   const EngineCosts* const best = BestEngine(advice.engines, advice.workload, EngineNeeds::kNothing);
@@ -273,7 +279,7 @@ void PrintEngines(const Advice& advice) {
     printf("None keeps the limits.\n");
     return;
   }
-  const Report& now = advice.optimum.before;
+  const Report& now = advice.own.before;
   if (now.write_amplification == 0) {
     printf("%s writes least, %.2f:\n  %s\n", best->name.c_str(), best->report.write_amplification,
            OptionsCommand(*best).c_str());
@@ -294,37 +300,33 @@ void PrintEngines(const Advice& advice) {
   other("keep the limit on space while they compact", EngineNeeds::kNoPeaks);
 }
 
-std::string DesignOf(const Advice& advice) {
-  return advice.own.has_value() ? advice.own->engine : msls::DesignName(advice.store.design);
-}
-
 void PrintJson(const Advice& advice) {
-  const msls::Optimum& optimum = advice.optimum;
+  const EngineCosts& own = advice.own;
   const double item_bytes = advice.store.item_bytes;
   // Null: its engine's model has nothing to say.
   const auto known = [](double cost) { return cost > 0 ? nlohmann::ordered_json(cost) : nlohmann::ordered_json(); };
   nlohmann::ordered_json out;
-  out["design"] = DesignOf(advice);
+  out["design"] = own.name;
   out["keys"] = std::llround(advice.found.keys);
   out["item_bytes"] = item_bytes;
   out["items_per_flush"] = advice.store.write_buffer_bytes / item_bytes;
   out["level_bytes"] = advice.found.level_bytes;
-  out["popularity"] = advice.popularity.name();
+  out["popularity"] = advice.workload.popularity.name();
   out["popularity_source"] = advice.popularity_source;
   if (advice.histogram_keys > 0) out["histogram_keys"] = advice.histogram_keys;
-  if (!advice.no_sizes.empty()) out["no_sizes"] = advice.no_sizes;
-  out["write_amplification"] = known(optimum.before.write_amplification);
-  out["advised_write_amplification"] = known(optimum.after.write_amplification);
-  out["space_amplification"] = known(optimum.before.space_amplification);
-  out["advised_space_amplification"] = known(optimum.after.space_amplification);
+  if (!NoOptions(own).empty()) out["no_sizes"] = NoOptions(own);
+  out["write_amplification"] = known(own.before.write_amplification);
+  out["advised_write_amplification"] = known(own.report.write_amplification);
+  out["space_amplification"] = known(own.before.space_amplification);
+  out["advised_space_amplification"] = known(own.report.space_amplification);
   out["breakdown"] = nlohmann::ordered_json::array();
-  for (const msls::WriteCost& step : optimum.before.breakdown) {
+  for (const msls::WriteCost& step : own.before.breakdown) {
     out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
   }
-  for (double items : optimum.before.level_items) out["level_sizes"].push_back(std::llround(items * item_bytes));
-  for (double items : optimum.after.level_items) out["advised_level_sizes"].push_back(std::llround(items * item_bytes));
+  for (double items : own.before.level_items) out["level_sizes"].push_back(std::llround(items * item_bytes));
+  for (double items : own.report.level_items) out["advised_level_sizes"].push_back(std::llround(items * item_bytes));
   out["max_space"] = advice.workload.max_space;
-  for (const EngineCosts& costs : advice.engines) out["engines"].push_back(ToJson(costs));
+  for (const EngineCosts& costs : advice.engines) out["engines"].push_back(ToJson(advice.workload, costs));
   const auto best = [&](EngineNeeds needs) {
     const EngineCosts* const found = BestEngine(advice.engines, advice.workload, needs);
     return found == nullptr ? "" : found->name;
@@ -334,53 +336,64 @@ void PrintJson(const Advice& advice) {
   out["best_without_peaks"] = best(EngineNeeds::kNoPeaks);
   out["seconds"] = advice.seconds;
   out["options"] = nlohmann::ordered_json::object();
-  for (const auto& option : advice.options) out["options"][option.first] = option.second;
+  for (const auto& option : own.rocksdb) out["options"][option.first] = option.second;
   printf("%s\n", out.dump(2).c_str());
 }
 
 void PrintSizes(const std::string& path, const Advice& advice) {
-  const msls::Optimum& optimum = advice.optimum;
+  const EngineCosts& own = advice.own;
   const Found& found = advice.found;
   const StoreShape& store = advice.store;
   const std::string& source = advice.popularity_source;
   printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s (%s)\n", path.c_str(),
-         DesignOf(advice).c_str(), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
-         advice.popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
+         own.name.c_str(), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
+         advice.workload.popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
   if (advice.histogram_keys > 0 && std::abs(advice.histogram_keys - found.keys) > kLittle * found.keys) {
     printf("  The %.0f keys of the histogram are taken for a sample of these.\n", advice.histogram_keys);
   }
   for (size_t l = 0; l < found.level_bytes.size(); l++) {
-    if (found.level_bytes[l] > 0) printf("  level %zu holds %s\n", l + 1, Mega(found.level_bytes[l]).c_str());
+    if (found.level_bytes[l] > 0) printf("  level %zu holds %.1f MB\n", l + 1, found.level_bytes[l] / 1e6);
   }
-  if (optimum.before.write_amplification == 0) {
-    printf("%s\n", advice.no_sizes.c_str());
+  if (own.no_model.empty()) {
+    printf(
+        "In the steady state it writes %.2f bytes for each byte put in, the log included, and keeps %.2f for each live "
+        "byte.\n",
+        own.before.write_amplification, own.before.space_amplification);
+  }
+  if (!NoOptions(own).empty()) {
+    printf("%s\n", NoOptions(own).c_str());
+  } else if (!HasBetterOptions(advice.own_workload, own)) {
+    printf("No other options within the limits write 1 %% less. Leave it as it is.\n");
+  } else {
+    const double gain = 1 - own.report.write_amplification / own.before.write_amplification;
+    if (!KeepsLimits(advice.own_workload, own.before)) printf("That is not within the limits. ");
+    printf("This would write %.2f (%.1f %% %s) and keep %.2f:\n%s", own.report.write_amplification,
+           100 * std::abs(gain), gain < 0 ? "more" : "less", own.report.space_amplification, OptionsText(own).c_str());
+  }
+}
+
+// The options of an engine, as text that OPTIONS files and option strings take; what is said of them is a comment.
+void PrintOptions(const EngineWorkload& workload, const EngineCosts& costs) {
+  printf("# %s: ", costs.name.c_str());
+  if (!costs.no_model.empty()) {
+    printf("no model: %s\n\n", costs.no_model.c_str());
     return;
   }
-  printf(
-      "In the steady state it writes %.2f bytes for each byte put in, the log included, and keeps %.2f for each live "
-      "byte.\n",
-      optimum.before.write_amplification, optimum.before.space_amplification);
-  if (!advice.no_sizes.empty()) {
-    printf("%s\n", advice.no_sizes.c_str());
+  const auto figures = [](const Report& report) {
+    printf("writes %.2f, keeps %.2f, %s runs to a key, %.1f of no such key", report.write_amplification,
+           report.space_amplification, RunsToHit(report).c_str(), report.sorted_runs);
+  };
+  figures(costs.before);
+  if (!HasBetterOptions(workload, costs)) {
+    printf("\n# %s\n\n", costs.no_search.empty() ? "Leave its options as they are." : costs.no_search.c_str());
     return;
   }
-  const double gain = 1 - optimum.after.write_amplification / optimum.before.write_amplification;
-  const bool keeps_space = optimum.before.space_amplification <= (1 + kLittle) * advice.sizes_space;
-  if (gain < kLittle && keeps_space) {
-    printf("No other shape within the limits writes 1 %% less. Leave it as it is.\n");
-    return;
-  }
-  if (!keeps_space) printf("That is more than %.2f. ", advice.sizes_space);
-  printf("This would write %.2f (%.1f %% %s) and keep %.2f:\n", optimum.after.write_amplification, 100 * std::abs(gain),
-         gain < 0 ? "more" : "less", optimum.after.space_amplification);
-  if (store.design == Design::kTrie) {
-    const double space_bound = msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes);
-    printf("  %s\n", TrieShapeText(optimum.store, space_bound).c_str());
-  }
-  for (const auto& option : advice.options) {
-    if (option.first != "write_buffer_size" && option.first != "num_levels")
-      printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
-  }
+  printf("; with these options it\n#   ");
+  figures(costs.report);
+  // "engine=" begins an option string of Cairn's.
+  const bool engine = costs.engine != kStockEngine;
+  printf("\n# %s\n%s\n", engine ? OptionsCommand(costs).c_str() : "under [CFOptions \"default\"] of an OPTIONS file:",
+         OptionsText(costs).c_str());
 }
 
 int RunAdvise(int argc, char** argv) {
@@ -395,6 +408,7 @@ int RunAdvise(int argc, char** argv) {
   double zipf = 0;
   msls::OptimizeOptions limits;
   bool json = false;
+  std::string engine;
   arguments.Positional("DB", &path, "the database's directory");
   arguments.Text("column-family", &family_name, "NAME", "the column family to look at");
   arguments.Number("zipf", &zipf, "skew of the popularity of written keys; 0: uniform", 0, 8);
@@ -406,11 +420,17 @@ int RunAdvise(int argc, char** argv) {
                    "engines: runs visited, or filters asked, for a key that exists; 0: no limit", 0, 1e6);
   arguments.Integer("min-levels", &limits.min_levels, "least number of levels without level 0; 0: as it is", 0, 20);
   arguments.Integer("max-levels", &limits.max_levels, "most levels without level 0; 0: as it is", 0, 20);
+  arguments.Choice("options", &engine,
+                   {kAll, "leveled", "round_robin", "universal", "ordered", "ordered_trie", "trie", "silt"},
+                   "print options of this engine that write less than its defaults, or than those that the database "
+                   "has, and keep and read no more, or as much as the limits allow");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   if (arguments.Given("zipf") && arguments.Given("histogram")) {
-    fprintf(stderr, "cairn advise: --histogram says how popular keys are; leave out --zipf\n");
-    return kExitUsage;
+    return arguments.UsageError("--histogram says how popular keys are; leave out --zipf");
+  }
+  if (limits.max_levels > 0 && limits.min_levels > limits.max_levels) {
+    return arguments.UsageError("--min-levels is more than --max-levels");
   }
 
   std::unique_ptr<Database> database;
@@ -429,11 +449,6 @@ int RunAdvise(int argc, char** argv) {
   if (found.entries < 1 || found.keys < 2) return fail("It holds no tables yet; there is nothing to go by.");
   const rocksdb::Options options = database->db()->GetOptions(family);
   const std::string unknown = Describe(options, found, &advice.store);
-  advice.level_base_bytes = options.level_compaction_dynamic_level_bytes
-                                ? options.max_bytes_for_level_base
-                                : 4 * options.write_buffer_size;  // RocksDB's own proportions
-  advice.fill = advice.store.write_buffer_bytes / (static_cast<double>(options.write_buffer_size) *
-                                                   std::max(1, options.min_write_buffer_number_to_merge));
   if (!unknown.empty()) return fail("There is no model for it: " + unknown + ".");
 
   advice.popularity_source = "given";
@@ -448,21 +463,25 @@ int RunAdvise(int argc, char** argv) {
   }
   IndexStatus s = IndexStatus::OK();
   if (histogram.empty()) {
-    s = Popularity::Zipf(found.keys, zipf, &advice.popularity);
+    s = Popularity::Zipf(found.keys, zipf, &advice.workload.popularity);
   } else {
-    s = Popularity::HistogramFromFile(histogram, &advice.popularity);
-    advice.histogram_keys = s.ok() ? advice.popularity.keys() : 0;
-    if (s.ok()) s = Popularity::HistogramOfSample(histogram, found.keys, &advice.popularity);
-  }
-  if (s.ok()) {
-    DescribeWorkload(zipf, &advice);
-    advice.own = OwnCosts(options, advice.workload);
-    s = Advise(limits, &advice);
+    s = Popularity::HistogramFromFile(histogram, &advice.workload.popularity);
+    advice.histogram_keys = s.ok() ? advice.workload.popularity.keys() : 0;
+    if (s.ok()) s = Popularity::HistogramOfSample(histogram, found.keys, &advice.workload.popularity);
   }
   if (!s.ok()) return fail(s.message());
-  Compare(limits, &advice);
+  DescribeWorkload(options, zipf, &advice);
+  advice.workload.search = !engine.empty();
+  advice.workload.search_ordered_trie = engine == "ordered_trie";
+  Compare(options, limits, &advice);
   if (json) {
     PrintJson(advice);
+  } else if (!engine.empty()) {
+    for (const EngineCosts& costs : advice.engines) {
+      // Leveled compaction as it comes has none.
+      const bool asked = engine == kAll || engine == (costs.name == kLeveledBest ? "leveled" : costs.name);
+      if (asked && costs.name != "leveled") PrintOptions(advice.workload, costs);
+    }
   } else {
     PrintSizes(path, advice);
     PrintEngines(advice);

@@ -5,9 +5,12 @@
 
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cairn/engines.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/options_util.h"
@@ -33,14 +36,14 @@ nlohmann::json CairnJson(std::vector<std::string> words) {
 class CairnMslsTest : public ::testing::Test {
  protected:
   // A database of an engine, of 100,000 keys that were all written twice.
-  std::string MakeDatabase(const std::string& engine) {
+  std::string MakeDatabase(const std::string& engine, const std::vector<std::string>& engine_options = {}) {
     const std::string path = folder_ / engine;
     rocksdb::Options options;
     options.create_if_missing = true;
     options.write_buffer_size = 1 << 20;
     options.compression = rocksdb::kNoCompression;
-    EXPECT_OK(UseEngine(engine, {}, &options));
-    EXPECT_OK(UseEngineInDatabase(engine, {}, &options));
+    EXPECT_OK(UseEngine(engine, engine_options, &options));
+    EXPECT_OK(UseEngineInDatabase(engine, engine_options, &options));
     rocksdb::DB* db = nullptr;
     EXPECT_OK(rocksdb::DB::Open(options, path, port::Into(&db)));
     for (int i = 0; i < 200000; i++) {
@@ -262,11 +265,115 @@ TEST_F(CairnMslsTest, AdviseKnowsEveryEngine) {
     }
     if (engine == "silt" || engine == "ordered_trie") {
       EXPECT_EQ(json["design"], engine);
-      EXPECT_NE(Cairn({"advise", path}).out.find("no level sizes"), std::string::npos);
+      const std::string advice = engine == "silt" ? "Leave it as it is" : "--options=ordered_trie";
+      EXPECT_NE(Cairn({"advise", path}).out.find(advice), std::string::npos);
     }
     rocksdb::Options options;
     EXPECT_OK(UseEngine(engine, {}, &options));
     EXPECT_OK(rocksdb::DestroyDB(path, options));
+  }
+}
+
+// The options of a fragment, by the parsers that take them: Cairn's, and RocksDB's of option strings and of files.
+rocksdb::Options ParseFragment(const std::string& fragment, const std::string& folder) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  std::istringstream lines(fragment);
+  std::string line,
+      file = "[Version]\nrocksdb_version=9.10.0\noptions_file_version=1.1\n[DBOptions]\n[CFOptions \"default\"]\n";
+  rocksdb::ColumnFamilyOptions family = options;
+  while (std::getline(lines, line)) {
+    if (line.compare(0, 7, "engine=") == 0) {
+      EXPECT_OK(UseEngineFromString(line, &options, &options));
+      family = options;
+      continue;
+    }
+    const rocksdb::ColumnFamilyOptions base = family;
+    EXPECT_OK(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), base, line, &family));
+    file += line + "\n";
+  }
+  const std::string path = folder + "/OPTIONS";
+  std::ofstream(path) << file << "[TableOptions/BlockBasedTable \"default\"]\n";
+  rocksdb::DBOptions db_options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  EXPECT_OK(rocksdb::LoadOptionsFromFile(rocksdb::ConfigOptions(), path, &db_options, &families));
+  return rocksdb::Options(options, family);
+}
+
+TEST_F(CairnMslsTest, AdviseTellsOptionsThatOpenADatabase) {
+  const std::string path = MakeDatabase("stock");
+  const std::string space = "--max-space=1.6", runs = "--max-runs-to-hit=12";
+  size_t fragments = 0;
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
+           {"--options=all"}, {"--options=all", space, runs}, {"--options=ordered_trie", space, runs}}) {
+    const bool all = words[0] == "--options=all", limits = words.size() > 1;
+    words.insert(words.begin(), {"advise", path, "--zipf=0"});
+    const std::string text = all ? Cairn(words).out : "";
+    const nlohmann::json json = CairnJson(words);
+    ASSERT_EQ(json["engines"].size(), 8u);
+    for (const nlohmann::json& told : json["engines"]) {
+      const std::string name = told["name"], fragment = told["fragment"];
+      SCOPED_TRACE(name + "\n" + fragment + text);
+      const nlohmann::json& before = told["before"];
+      // Options that break a limit are to keep it, which may take writes.
+      if (!limits || before["space_amplification"] <= 1.6) {
+        EXPECT_LE(told["write_amplification"], before["write_amplification"]);
+      }
+      for (const char* figure : {"space_amplification", "runs_to_hit", "sorted_runs"}) {
+        const double limit = !limits ? 0 : figure == std::string("space_amplification") ? 1.61 : 13;
+        EXPECT_LE(told[figure], std::max(limit, 1.001 * before[figure].get<double>())) << figure;
+      }
+      if (fragment.empty()) continue;
+      fragments++;
+      EXPECT_TRUE(!all || text.find("\n" + fragment) != std::string::npos);
+      const rocksdb::Options options = ParseFragment(fragment, folder_ / "");
+      const std::string small = folder_ / "small";
+      rocksdb::DB* db = nullptr;
+      ASSERT_OK(rocksdb::DB::Open(options, small, port::Into(&db)));
+      EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+      EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+      std::string value;
+      EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+      delete db;
+      EXPECT_OK(rocksdb::DestroyDB(small, options));
+    }
+    EXPECT_TRUE(!all || text.find("Leave its options as they are.") != std::string::npos) << text;
+  }
+  EXPECT_GE(fragments, 6u);
+  EXPECT_EQ(Cairn({"advise", path, "--options=none"}).exit_code, 2);
+  EXPECT_EQ(Cairn({"advise", path, "--min-levels=3", "--max-levels=2"}).exit_code, 2);
+  EXPECT_OK(rocksdb::DestroyDB(path, rocksdb::Options()));
+}
+
+// A database of an engine begins with the options that it has, and those that are told have the figures that are told.
+TEST_F(CairnMslsTest, AdviseTellsOptionsOfADatabase) {
+  for (const auto& each : std::map<std::string, std::string>{{"silt", "merge_trigger=4;filter_tag_bits=13"},
+                                                             {"trie", "root_trigger=16;slots=4;trigger=2"}}) {
+    const std::string engine = each.first;
+    SCOPED_TRACE(engine);
+    const auto told = [&](const std::string& options, std::string* fragment) {
+      const std::string path = MakeDatabase(engine, {options});
+      const nlohmann::json json =
+          CairnJson({"advise", path, "--zipf=0", "--options=" + engine, "--max-space=1.6", "--max-runs-to-hit=10"});
+      rocksdb::Options used;
+      EXPECT_OK(UseEngine(engine, {}, &used));
+      EXPECT_OK(rocksdb::DestroyDB(path, used));
+      for (const nlohmann::json& row : json["engines"]) {
+        if (row["name"] != engine) continue;
+        *fragment = row["fragment"];
+        return row;
+      }
+      return nlohmann::json();
+    };
+    std::string fragment, again;
+    const nlohmann::json before = told(each.second, &fragment);
+    ASSERT_EQ(fragment.compare(0, engine.size() + 8, "engine=" + engine + ";"), 0) << fragment;
+    const nlohmann::json after = told(fragment.substr(engine.size() + 8, fragment.size() - engine.size() - 9), &again);
+    EXPECT_LT(before["write_amplification"], before["before"]["write_amplification"]);
+    // Tables of a trie have another size then.
+    EXPECT_NEAR(after["before"]["write_amplification"], before["write_amplification"], engine == "silt" ? 0.3 : 1.5);
+    EXPECT_LT(after["before"]["write_amplification"], before["before"]["write_amplification"]);
+    EXPECT_TRUE(engine != "silt" || again.empty()) << fragment << again;
   }
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
+#include "cairn/engines.h"
 #include "cairn/ordered.h"
 #include "msls/key_trie_model.h"
 #include "msls/model_options.h"
@@ -24,10 +26,10 @@ using msls::StoreShape;
 
 // More levels than these are never better by the model, for data of any size.
 constexpr int kMostLevels = 6;
-// ordered_trie's model takes time by the square of this.
-constexpr double kMostBuffersPlayed = 200;
+// Of a search; silt's default is 16.
+constexpr int kMostMergeTrigger = 256;
 // Of limits.
-constexpr double kRounding = 1.005;
+constexpr double kRounding = 1.005, kNoLimit = 1e9;
 // RocksDB's max_compaction_bytes by target_file_size_base.
 constexpr double kFilesOfACompaction = 25;
 // Bytes that tables of tries take for an item besides key and value, filters and samples included: HTables, and ordered
@@ -43,10 +45,18 @@ StoreShape ShapeOf(const EngineWorkload& workload, Design design) {
   return store;
 }
 
-OptimizeOptions LimitsOf(const EngineWorkload& workload) {
+// Of a search that begins with a store of these costs.
+OptimizeOptions LimitsOf(const EngineWorkload& workload, const Report& before) {
   OptimizeOptions limits;
   limits.max_space_amplification = workload.max_space;
   limits.max_runs_to_hit = workload.max_runs_to_hit;
+  if (workload.search && workload.max_space == 0) {
+    limits.max_space_amplification = std::max(workload.least_space, before.space_amplification);
+  }
+  if (workload.search && workload.max_runs_to_hit == 0) {
+    limits.max_runs_to_hit = before.runs_to_hit;
+    limits.max_sorted_runs = before.sorted_runs;
+  }
   return limits;
 }
 
@@ -56,64 +66,81 @@ std::string Text(const char* format, double value) {
   return text;
 }
 
-// The best shape of the design within the limits, else the one given; its costs, and its options as far as it has any.
-void FindBest(const EngineWorkload& workload, const StoreShape& store, EngineCosts* costs, StoreShape* best) {
-  OptimizeOptions limits = LimitsOf(workload);
-  if (store.design == Design::kRocksDB) {
-    limits.min_levels = 1;
-    limits.max_levels = kMostLevels;
-  }
+void DropOptions(EngineCosts* costs, const std::set<std::string>& names) {
+  const auto dropped = [&](const auto& option) { return names.count(option.first) > 0; };
+  costs->rocksdb.erase(std::remove_if(costs->rocksdb.begin(), costs->rocksdb.end(), dropped), costs->rocksdb.end());
+}
+
+// The best shape of the design within the limits if shapes are searched, else the one given; its costs, and RocksDB's
+// options if it has any.
+StoreShape FindBest(const EngineWorkload& workload, const StoreShape& store, const OptimizeOptions& levels,
+                    EngineCosts* costs) {
+  costs->no_model = Model(store, workload.popularity, &costs->before).message();
+  costs->report = costs->before;
+  if (!costs->no_model.empty() || !workload.search) return store;
+  OptimizeOptions limits = LimitsOf(workload, costs->before);
+  limits.min_levels = levels.min_levels;
+  limits.max_levels = levels.max_levels;
   Optimum optimum;
-  IndexStatus s = Optimize(store, workload.popularity, limits, &optimum);
-  *best = s.ok() ? optimum.store : store;
-  s = Model(*best, workload.popularity, &costs->report);
-  costs->no_model = s.message();
+  costs->no_search = Optimize(store, workload.popularity, limits, &optimum).message();
+  if (costs->no_search.empty()) costs->report = optimum.after;
+  // If no shape searched keeps the limits and the store itself does, it is the best; but levels may be asked for.
+  if (store.design != Design::kRocksDB && KeepsLimits(workload, costs->before)) costs->no_search.clear();
+  const bool better = HasBetterOptions(workload, *costs);
+  if (!better) costs->report = costs->before;
+  const StoreShape best = better ? optimum.store : store;
+  if (!RocksDBOptions(best, workload.popularity, &costs->rocksdb).ok()) return best;
   // Sizes of buffers and files are given.
-  if (!s.ok() || !RocksDBOptions(*best, workload.popularity, &costs->rocksdb).ok()) return;
-  costs->rocksdb.erase(std::remove_if(costs->rocksdb.begin(), costs->rocksdb.end(),
-                                      [](const auto& option) {
-                                        return option.first == "write_buffer_size" ||
-                                               option.first == "target_file_size_base" || option.first == "num_levels";
-                                      }),
-                       costs->rocksdb.end());
+  DropOptions(costs, {"write_buffer_size", "target_file_size_base", "num_levels"});
+  return best;
+}
+
+// One in which shapes of RocksDB's own are searched, with the limits that are given.
+EngineWorkload Searched(EngineWorkload workload) {
+  if (workload.search) return workload;
+  workload.search = true;
+  for (double* limit : {&workload.max_space, &workload.max_runs_to_hit}) *limit = *limit > 0 ? *limit : kNoLimit;
+  return workload;
+}
+
+OptimizeOptions AnyLevels() {
+  OptimizeOptions levels;
+  levels.min_levels = 1;
+  levels.max_levels = kMostLevels;
+  return levels;
 }
 
 EngineCosts Leveled(const EngineWorkload& workload) {
   EngineCosts costs;
   costs.name = "leveled";
-  costs.engine = "stock";
-  costs.no_model = Model(ShapeOf(workload, Design::kRocksDB), workload.popularity, &costs.report).message();
+  costs.engine = kStockEngine;
+  costs.no_model = Model(ShapeOf(workload, Design::kRocksDB), workload.popularity, &costs.before).message();
+  costs.report = costs.before;
   return costs;
 }
 
 // RocksDB's own engine of that design, with the sizes that write least.
 EngineCosts StockWithSizes(const char* name, Design design, const EngineWorkload& workload) {
-  EngineCosts costs;
+  EngineCosts costs = CostsOfShape(Searched(workload), ShapeOf(workload, design), AnyLevels());
   costs.name = name;
-  costs.engine = "stock";
-  StoreShape best;
-  FindBest(workload, ShapeOf(workload, design), &costs, &best);
   return costs;
 }
 
 EngineCosts RoundRobin(const EngineWorkload& workload) {
   EngineCosts costs;
   costs.name = costs.engine = "round_robin";
-  StoreShape store = ShapeOf(workload, Design::kRocksDB), best;
+  StoreShape store = ShapeOf(workload, Design::kRocksDB);
   store.pick = FilePick::kRoundRobin;
-  FindBest(workload, store, &costs, &best);
-  costs.engine_options = Text("item_bytes=%.0f", workload.item_bytes) + Text(";max_space=%g", workload.max_space);
+  FindBest(Searched(workload), store, AnyLevels(), &costs);
+  const double max_space = LimitsOf(workload, costs.before).max_space_amplification;
+  costs.engine_options = Text("item_bytes=%.0f", workload.item_bytes) + Text(";max_space=%g", max_space);
   if (workload.is_zipf) {
     // The engine finds the sizes itself.
     costs.rocksdb.clear();
     costs.engine_options += Text(";keys=%.0f", workload.popularity.keys()) + Text(";zipf=%.2f", workload.zipf);
   } else {
     // Without keys it begins with the sizes that there are.
-    costs.rocksdb.erase(std::remove_if(costs.rocksdb.begin(), costs.rocksdb.end(),
-                                       [](const auto& option) {
-                                         return option.first == "compaction_style" || option.first == "compaction_pri";
-                                       }),
-                        costs.rocksdb.end());
+    DropOptions(&costs, {"compaction_style", "compaction_pri"});
   }
   return costs;
 }
@@ -126,42 +153,72 @@ EngineCosts Ordered(const EngineWorkload& workload) {
   store.level0_trigger = options.runs;
   store.size_ratio_percent = options.size_ratio;
   store.max_size_amplification_percent = options.max_size_amplification_percent;
-  costs.no_model = Model(store, workload.popularity, &costs.report).message();
+  const StoreShape best = FindBest(workload, store, OptimizeOptions(), &costs);
+  costs.rocksdb.clear();
+  if (HasBetterOptions(workload, costs)) {
+    costs.engine_options = Text("runs=%.0f", best.level0_trigger) +
+                           Text(";max_size_amplification_percent=%.0f", best.max_size_amplification_percent);
+  }
   return costs;
 }
 
-// A trie's bound on bytes of tables, which take `overhead` more for an item than key and value, as one on items.
-double ItemsBound(const EngineWorkload& workload, double bytes_bound, double overhead) {
-  if (workload.data_bytes <= 0 || workload.table_bytes <= 0) return bytes_bound;
-  const double data = workload.item_bytes * workload.data_bytes / workload.table_bytes;
-  return msls::SpaceBoundInItems(bytes_bound, data, data + overhead);
-}
+// Of key and value of an item, and what it takes in tables with `overhead` more.
+struct BytesOfItem {
+  BytesOfItem(const EngineWorkload& workload, double overhead) {
+    if (workload.data_bytes <= 0 || workload.table_bytes <= 0) return;
+    data = workload.item_bytes * workload.data_bytes / workload.table_bytes;
+    tables = data + overhead;
+  }
+  double data = 1, tables = 1;
+};
 
 template <class Trie>
 Trie WithinSpace(Trie trie, const EngineWorkload& workload) {
-  if (workload.max_space > 0) trie.space_bound = std::max(1.1, workload.max_space);
+  if (workload.max_space > 0 && !workload.search) trie.space_bound = std::max(1.1, workload.max_space);
   return trie;
 }
 
-// Its own shape, under the bound on space.
+// Under the bound on space.
 EngineCosts Trie(const EngineWorkload& workload) {
-  EngineCosts costs;
-  costs.name = costs.engine = "trie";
-  costs.key_order = false;
+  const BytesOfItem item(workload, kHTableOverhead);
   const HashTrieOptions trie = WithinSpace(HashTrieOptions(), workload);
-  costs.engine_options = Text("space_bound=%g", trie.space_bound);
-  StoreShape store = ShapeOf(workload, Design::kTrie);
-  SetTrieShape(trie, 1, 1, &store);
-  store.space_bound = ItemsBound(workload, trie.space_bound, kHTableOverhead);
-  costs.no_model = Model(store, workload.popularity, &costs.report).message();
+  EngineCosts costs = CostsOfTrie(workload, trie, item.data, item.tables);
+  if (!workload.search) costs.engine_options = Text("space_bound=%g", trie.space_bound);
   return costs;
 }
 
 EngineCosts OrderedTrie(const EngineWorkload& workload) {
   const KeyTrieOptions trie = WithinSpace(KeyTrieOptions(), workload);
   EngineCosts costs = CostsOfOrderedTrie(workload, trie);
-  costs.engine_options = Text("space_bound=%g", trie.space_bound);
+  if (!workload.search) costs.engine_options = Text("space_bound=%g", trie.space_bound);
   return costs;
+}
+
+// With these options.
+Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
+  const msls::Popularity& p = workload.popularity;
+  const double flush = workload.write_buffer_bytes / workload.item_bytes;
+  const double table = p.Unique(flush);
+  const double trigger = silt.merge_trigger;
+  const double stores = std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
+  Report report;
+  report.breakdown = {{"log", 1}, {"HashStores", table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
+  for (const msls::WriteCost& step : report.breakdown) report.write_amplification += step.value;
+  report.space_amplification = 1 + (stores - 1) / 2 * table / p.keys();
+  report.sorted_runs = 1 + (stores - 1) / 2;
+  double visited = 1;
+  for (int i = 0; i < static_cast<int>(stores); i++) {
+    report.runs_to_hit += visited / std::floor(stores);
+    visited += p.MissProbability(flush * (0.5 + i));
+  }
+  report.level_items = {(stores - 1) / 2 * table, p.keys()};
+  return report;
+}
+
+// Bits of filters that err as often in all as `bits` did when there were `before` tables with one; a filter of so many
+// more bits errs half as often.
+double FilterBits(double bits, double bits_to_half, double before, double after) {
+  return bits > 0 && before > 0 && after > 0 ? bits + bits_to_half * std::log2(after / before) : bits;
 }
 
 // What the largest compaction writes, by the live data.
@@ -182,52 +239,126 @@ double LargestCompaction(const EngineWorkload& workload, const EngineCosts& cost
 
 }  // namespace
 
-EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& options) {
+EngineCosts CostsOfShape(const EngineWorkload& workload, const StoreShape& now, const OptimizeOptions& levels) {
+  EngineCosts costs;
+  costs.name = msls::DesignName(now.design);
+  costs.engine = kStockEngine;
+  FindBest(workload, now, levels, &costs);
+  return costs;
+}
+
+EngineCosts CostsOfTrie(const EngineWorkload& workload, const HashTrieOptions& now, double data_bytes,
+                        double table_bytes) {
+  EngineCosts costs;
+  costs.name = costs.engine = "trie";
+  costs.key_order = false;
+  StoreShape store = ShapeOf(workload, Design::kTrie);
+  SetTrieShape(now, data_bytes, table_bytes, &store);
+  const StoreShape best = FindBest(workload, store, OptimizeOptions(), &costs);
+  if (!HasBetterOptions(workload, costs)) return costs;
+  costs.engine_options = TrieShapeText(best, msls::SpaceBoundInItems(best.space_bound, table_bytes, data_bytes));
+  // Whole bits, of which a Bloom filter takes 1.44 to err half as often.
+  const double bits =
+      std::ceil(FilterBits(now.filter_bits, 1.44, costs.before.sorted_runs, costs.report.sorted_runs) - 0.1);
+  if (bits != now.filter_bits) costs.engine_options += Text(";filter_bits=%.0f", std::clamp(bits, 6.0, 20.0));
+  return costs;
+}
+
+EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& now) {
   EngineCosts costs;
   costs.name = costs.engine = "ordered_trie";
   const double buffers = workload.popularity.keys() * workload.item_bytes / workload.write_buffer_bytes;
-  if (buffers > kMostBuffersPlayed) {
+  if (buffers > kMostWriteBuffersCompared) {
     costs.no_model = "more write buffers of keys than are played here; cairn model --design ordered_trie plays 1,024";
     return costs;
   }
-  KeyTrieOptions trie = options;
-  trie.space_bound = ItemsBound(workload, trie.space_bound, kOrderedTableOverhead);
+  const BytesOfItem item(workload, kOrderedTableOverhead);
+  KeyTrieOptions trie = now;
+  trie.space_bound = msls::SpaceBoundInItems(now.space_bound, item.data, item.tables);
   KeyTrieWrites writes;
   writes.popularity = workload.popularity;
   writes.fill = std::clamp(workload.fill, 0.01, 1.0);
   StoreShape store = ShapeOf(workload, Design::kTrie);
   store.write_buffer_bytes /= writes.fill;
-  costs.no_model = ModelKeyTrie(trie, store, writes, &costs.report).message();
+  costs.no_model = ModelKeyTrie(trie, store, writes, &costs.before).message();
+  costs.report = costs.before;
+  if (!costs.no_model.empty() || !workload.search) return costs;
+  costs.no_search = "Its options are compared with --options=ordered_trie only, which may take minutes.";
+  if (!workload.search_ordered_trie) return costs;
+  OptimizeOptions limits = LimitsOf(workload, costs.before);
+  // Its model does not tell the one from the other.
+  limits.max_sorted_runs = std::max(limits.max_sorted_runs, limits.max_runs_to_hit);
+  limits.max_runs_to_hit = 0;
+  Optimum optimum;
+  costs.no_search = OptimizeKeyTrie(trie, store, writes, limits, &optimum).message();
+  if (costs.no_search.empty()) costs.report = optimum.after;
+  if (KeepsLimits(workload, costs.before)) costs.no_search.clear();  // if no other shape does, this one is the best
+  if (HasBetterOptions(workload, costs)) {
+    costs.engine_options =
+        TrieShapeText(optimum.store, msls::SpaceBoundInItems(optimum.store.space_bound, item.tables, item.data));
+  } else {
+    costs.report = costs.before;
+  }
   return costs;
 }
 
 // Cairn's, which differs from the thesis': a HashStore is what a flush leaves, and a merge is due by what HashStores
 // hold, or by their number.
-EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
+EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) {
   EngineCosts costs;
   costs.name = costs.engine = "silt";
   costs.key_order = false;
   const msls::Popularity& p = workload.popularity;
-  const double flush = workload.write_buffer_bytes / workload.item_bytes;
-  const double table = p.Unique(flush);
-  if (table >= 0.5 * p.keys()) {
+  if (p.Unique(workload.write_buffer_bytes / workload.item_bytes) >= 0.5 * p.keys()) {
     costs.no_model = "half of the keys fit into one write buffer";
     return costs;
   }
-  const double trigger = silt.merge_trigger;
-  const double stores = std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
-  Report& report = costs.report;
-  report.breakdown = {{"log", 1}, {"HashStores", table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
-  for (const msls::WriteCost& step : report.breakdown) report.write_amplification += step.value;
-  report.space_amplification = 1 + (stores - 1) / 2 * table / p.keys();
-  report.sorted_runs = 1 + (stores - 1) / 2;
-  for (int i = 0; i < static_cast<int>(stores); i++) {
-    double visited = 1;
-    for (int j = 0; j < i; j++) visited += p.MissProbability(flush * (0.5 + j));
-    report.runs_to_hit += visited / std::floor(stores);
+  costs.before = costs.report = ReportOfSilt(workload, now);
+  if (!workload.search) return costs;
+  EngineWorkload limits = workload;
+  limits.max_space = LimitsOf(workload, costs.before).max_space_amplification;
+  limits.max_runs_to_hit = LimitsOf(workload, costs.before).max_runs_to_hit;
+  SiltOptions best = now;
+  bool keeps = KeepsLimits(limits, costs.before);
+  for (int trigger = 1; trigger <= kMostMergeTrigger; trigger++) {
+    SiltOptions silt = now;
+    silt.merge_trigger = trigger;
+    silt.max_hash_stores = 0;
+    const Report report = ReportOfSilt(workload, silt);
+    if (!KeepsLimits(limits, report)) break;  // so do all that merge less often
+    if (keeps && report.write_amplification >= costs.report.write_amplification) continue;
+    keeps = true;
+    best = silt;
+    costs.report = report;
   }
-  report.level_items = {(stores - 1) / 2 * table, p.keys()};
+  if (!keeps) costs.no_search = "No merge_trigger keeps the limits.";
+  if (!HasBetterOptions(workload, costs)) {
+    costs.report = costs.before;
+    return costs;
+  }
+  costs.engine_options = Text("merge_trigger=%.0f", best.merge_trigger);
+  if (now.max_hash_stores != 0) costs.engine_options += ";max_hash_stores=0";
+  const double tag_bits =
+      std::ceil(FilterBits(now.table.filter_tag_bits, 1, costs.before.sorted_runs - 1, costs.report.sorted_runs - 1));
+  if (tag_bits != now.table.filter_tag_bits) {
+    costs.engine_options += Text(";filter_tag_bits=%.0f", std::clamp(tag_bits, 4.0, 25.0));
+  }
   return costs;
+}
+
+bool HasBetterOptions(const EngineWorkload& workload, const EngineCosts& costs) {
+  return costs.no_model.empty() && costs.no_search.empty() &&
+         (!KeepsLimits(workload, costs.before) ||
+          costs.report.write_amplification < (1 - kLittle) * costs.before.write_amplification);
+}
+
+std::string OptionsText(const EngineCosts& costs) {
+  std::string text;
+  if (costs.engine != kStockEngine) {
+    text = "engine=" + costs.engine + (costs.engine_options.empty() ? "" : ";" + costs.engine_options) + "\n";
+  }
+  for (const auto& [name, value] : costs.rocksdb) text += name + "=" + value + "\n";
+  return text;
 }
 
 bool KeepsLimits(const EngineWorkload& workload, const Report& report) {
@@ -236,17 +367,18 @@ bool KeepsLimits(const EngineWorkload& workload, const Report& report) {
   return keeps(report.space_amplification, workload.max_space) && keeps(runs, workload.max_runs_to_hit);
 }
 
+void SetPeak(const EngineWorkload& workload, EngineCosts* costs) {
+  if (!costs->no_model.empty()) return;
+  costs->peak_space = costs->report.space_amplification + LargestCompaction(workload, *costs);
+  costs->within_limits = KeepsLimits(workload, costs->report);
+}
+
 std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload) {
-  std::vector<EngineCosts> engines = {
-      Leveled(workload),    StockWithSizes("leveled, best sizes", Design::kRocksDB, workload),
-      RoundRobin(workload), StockWithSizes("universal", Design::kUniversal, workload),
-      Ordered(workload),    OrderedTrie(workload),
-      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
-  for (EngineCosts& costs : engines) {
-    if (!costs.no_model.empty()) continue;
-    costs.peak_space = costs.report.space_amplification + LargestCompaction(workload, costs);
-    costs.within_limits = KeepsLimits(workload, costs.report);
-  }
+  std::vector<EngineCosts> engines = {Leveled(workload),    StockWithSizes(kLeveledBest, Design::kRocksDB, workload),
+                                      RoundRobin(workload), StockWithSizes("universal", Design::kUniversal, workload),
+                                      Ordered(workload),    OrderedTrie(workload),
+                                      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
+  for (EngineCosts& costs : engines) SetPeak(workload, &costs);
   return engines;
 }
 

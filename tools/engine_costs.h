@@ -29,7 +29,14 @@ struct EngineWorkload {
   // Bytes kept for each live byte, and runs visited for a key that exists; 0: no limit.
   double max_space = 0;
   double max_runs_to_hit = 0;
+  // The options of every engine are searched. A limit of 0 is then what the engine takes without them; of space, at
+  // least least_space.
+  bool search = false;
+  double least_space = 0;
+  bool search_ordered_trie = false;  // its own, too, which takes minutes
 };
+
+inline constexpr char kLeveledBest[] = "leveled, best sizes";
 
 struct EngineCosts {
   std::string name;                                          // "leveled", "leveled, best sizes", "round_robin" ...
@@ -37,11 +44,13 @@ struct EngineCosts {
   std::string engine_options;                                // of the engine
   std::vector<std::pair<std::string, std::string>> rocksdb;  // RocksDB's options beside it
   bool key_order = true;
-  msls::Report report;
+  msls::Report before;  // where options are searched: with the engine's defaults, or the database's own options
+  msls::Report report;  // with the options above
   // Bytes kept for each live byte at most, while the largest compaction has its inputs and its outputs: a bound, where
   // report.space_amplification is a mean.
   double peak_space = 0;
   std::string no_model;        // why there are no costs; empty: there are
+  std::string no_search;       // why other options were not found; empty: these are the best
   bool within_limits = false;  // of EngineWorkload
 };
 
@@ -50,9 +59,24 @@ struct EngineCosts {
 // ordered, ordered_trie, trie and silt. A second or two, most of it for ordered_trie.
 std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload);
 
-// What a store of these options costs, for engines whose shapes the optimizer does not know.
-EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& silt);
-EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& trie);
+// What a store costs as it is, and with the best options if they are searched: one of leveled or universal compaction,
+// with as many levels as `levels` allows; a trie whose tables take `table_bytes` for `data_bytes`; the others.
+EngineCosts CostsOfShape(const EngineWorkload& workload, const msls::StoreShape& now,
+                         const msls::OptimizeOptions& levels);
+EngineCosts CostsOfTrie(const EngineWorkload& workload, const HashTrieOptions& now, double data_bytes,
+                        double table_bytes);
+EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now);
+EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& now);
+
+// Whether its options write 1 % less than it did before, or have to keep a limit that it broke.
+bool HasBetterOptions(const EngineWorkload& workload, const EngineCosts& costs);
+
+// The options as text: "engine=NAME;OPTION=VALUE;..." for UseEngineFromString, unless it is RocksDB as it comes; and
+// RocksDB's, a line each, as an OPTIONS file has them under [CFOptions].
+std::string OptionsText(const EngineCosts& costs);
+
+// A smaller gain is none.
+constexpr double kLittle = 0.01;
 
 // Whether what the report says is within the workload's limits.
 bool KeepsLimits(const EngineWorkload& workload, const msls::Report& report);
@@ -62,6 +86,9 @@ enum class EngineNeeds {
   kKeyOrder,  // the order of keys is kept
   kNoPeaks,   // EngineWorkload::max_space is kept by peak_space, too
 };
+
+// Fills peak_space and within_limits. CompareEngines does.
+void SetPeak(const EngineWorkload& workload, EngineCosts* costs);
 
 // The one that writes least within the limits; null if there is none.
 const EngineCosts* BestEngine(const std::vector<EngineCosts>& engines, const EngineWorkload& workload,
