@@ -306,6 +306,18 @@ TEST_F(VersionFilterTest, FiltersThatAreNotInMemory) {
   EXPECT_TRUE(db_->SetOptions({{"table_factory.filter_memory_share", "2"}}).IsInvalidArgument());
 }
 
+// Whoever copies options clones the factory, and options may be read into the original afterwards.
+TEST_F(VersionFilterTest, AClonedFactoryTakesOptions) {
+  const auto clone = options_.table_factory->Clone();
+  ASSERT_OK(options_.table_factory->ConfigureFromString(rocksdb::ConfigOptions(), "filter_bits=0"));
+  Open();
+  Load(1);
+  rocksdb::TablePropertiesCollection tables;
+  ASSERT_OK(db_->GetPropertiesOfAllTables(&tables));
+  ASSERT_FALSE(tables.empty());
+  for (const auto& [file, properties] : tables) EXPECT_EQ(properties->filter_size, 0u) << file;
+}
+
 TEST_F(VersionFilterTest, AFewOpenFiles) {
   options_.max_open_files = 20;
   Open();

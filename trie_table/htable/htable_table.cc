@@ -59,7 +59,7 @@ const std::shared_ptr<FilterDirectory>& HTableFactory::filters() const {
       filter.residency = cached ? FilterResidency::kCache : FilterResidency::kPinned;
     }
     const bool go_on = cloned_filters_ != nullptr && cloned_filters_->IsOf(filter);
-    filters_ = go_on ? cloned_filters_ : NewFilterDirectory(filter);
+    std::atomic_store(&filters_, go_on ? cloned_filters_ : NewFilterDirectory(filter));
   });
   return filters_;
 }
@@ -165,7 +165,8 @@ std::unique_ptr<rocksdb::TableFactory> HTableFactory::Clone() const {
   HTableOptions options = options_;
   options.table = options_.table->Clone();
   auto clone = std::make_unique<HTableFactory>(options);
-  clone->cloned_filters_ = filters();
+  // Not made for this: options may yet be read into either.
+  clone->cloned_filters_ = std::atomic_load(&filters_);
   return clone;
 }
 
