@@ -505,10 +505,12 @@ Compaction* CompactionPicker::CAIRN_MAKE_COMPACTION(const CompactionOptions& opt
                                output_path CAIRN_MORE_COMPACTION_ARGUMENTS);
   }
   const cairn::TrieJob& job = scope->job();
+  InternalKey smallest, largest;
+  GetRange(inputs, &smallest, &largest, Compaction::kInvalidLevel);
   scope->compaction =
       cairn::port::NewCompaction(storage, ioptions_, family_options, db_options, inputs, output_level, output_path,
                                  {cairn::ReasonOf(job), job.score, job.blobs.policy, job.blobs.age_cutoff,
-                                  cairn::OutputTemperature(family_options, storage, inputs, output_level)});
+                                  cairn::OutputTemperature(family_options, storage, smallest, largest, output_level)});
   RegisterCompaction(scope->compaction);
   return scope->compaction;
 }

@@ -86,10 +86,9 @@ void FilterDirectory::FitToPlan() {
 }
 
 std::vector<FilterNeed> FilterDirectory::Needs() const {
-  std::vector<FilterNeed> needs(kMaxDepths);
-  for (int depth = 0; depth < kMaxDepths; ++depth) {
-    const uint64_t keys = keys_at_depth_[static_cast<size_t>(depth)].load(std::memory_order_relaxed);
-    if (keys != 0) needs[static_cast<size_t>(depth)] = {keys, BitsAt(depth)};
+  std::vector<FilterNeed> needs;
+  for (int depth = 0; depth <= DeepestFrom(0); ++depth) {
+    needs.push_back({keys_at_depth_[static_cast<size_t>(depth)].load(std::memory_order_relaxed), BitsAt(depth)});
   }
   return needs;
 }
@@ -115,8 +114,7 @@ bool FilterDirectory::Plan(const std::shared_ptr<rocksdb::Cache>& cache) {
     // deepest is the first to be.
     std::vector<FilterNeed> grown(needs.begin(), needs.begin() + static_cast<ptrdiff_t>(i) + 1);
     grown[i].keys *= 2;
-    const bool stays =
-        DeepestFrom(static_cast<int>(i)) > static_cast<int>(i) && PlanFilterMemory(grown, budget)[i] != 0;
+    const bool stays = i + 1 < needs.size() && PlanFilterMemory(grown, budget)[i] != 0;
     stays_in_memory_[i].store(stays, std::memory_order_relaxed);
   }
   return changed;
@@ -277,7 +275,6 @@ void FilterContainer::AddTo(std::vector<FilterDepth>* depths) const {
   FilterDepth& depth = (*depths)[static_cast<size_t>(depth_)];
   depth.tables += Count(live_);
   for (uint64_t left = live_; left != 0; left &= left - 1) {
-    depth.keys += members_[LowestBit(left)].block->members()[0].pairs;
     depth.file_bytes += members_[LowestBit(left)].block->pages() * kFilterPageBytes;
     if (image_bits_ > 0) ++depth.tables_in_memory;
   }

@@ -85,7 +85,7 @@ class FilterDirectory {
 
   uint64_t MostCharged() const CAIRN_REQUIRES(charge_mutex_);
   std::vector<std::shared_ptr<FilterContainer>> OpenContainers();
-  std::vector<FilterNeed> Needs() const;
+  std::vector<FilterNeed> Needs() const;  // down to the deepest depth that has tables
   // The deepest depth that has tables, or this one.
   int DeepestFrom(int depth) const;
   // Whether some depth gets more or less than before.

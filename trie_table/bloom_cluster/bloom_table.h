@@ -98,7 +98,6 @@ struct FilterDepth {
   int depth = 0;
   uint64_t tables = 0;
   uint64_t tables_in_memory = 0;  // whose filters are
-  uint64_t keys = 0;
   uint64_t file_bytes = 0;
   uint64_t memory_bytes = 0;
 };

@@ -43,20 +43,10 @@ Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const Tr
 }
 
 rocksdb::Temperature OutputTemperature(const rocksdb::MutableCFOptions& options, rocksdb::VersionStorageInfo* storage,
-                                       const std::vector<rocksdb::CompactionInputFiles>& inputs, int output_level) {
-  if (options.last_level_temperature == rocksdb::Temperature::kUnknown) return options.last_level_temperature;
-  const rocksdb::Comparator& order = *storage->user_comparator();
-  rocksdb::Slice smallest, largest;
-  bool any = false;
-  for (const rocksdb::CompactionInputFiles& level : inputs) {
-    for (const rocksdb::FileMetaData* file : level.files) {
-      if (!any || order.Compare(file->smallest.user_key(), smallest) < 0) smallest = file->smallest.user_key();
-      if (!any || order.Compare(file->largest.user_key(), largest) > 0) largest = file->largest.user_key();
-      any = true;
-    }
-  }
-  const bool is_last =
-      any && output_level > 0 && !storage->RangeMightExistAfterSortedRun(smallest, largest, output_level, -1);
+                                       const rocksdb::InternalKey& smallest, const rocksdb::InternalKey& largest,
+                                       int output_level) {
+  const bool is_last = output_level > 0 && !storage->RangeMightExistAfterSortedRun(
+                                               smallest.user_key(), largest.user_key(), output_level, -1);
   return is_last ? options.last_level_temperature : rocksdb::Temperature::kUnknown;
 }
 

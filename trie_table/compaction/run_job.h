@@ -30,10 +30,12 @@ rocksdb::Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
 // Somebody else was faster. That a block cache has no room is Aborted, too.
 inline bool IsConflict(const rocksdb::Status& s) { return s.IsAborted() && !s.IsMemoryLimit(); }
 
-// Of the tables that a job writes: last_level_temperature where nothing older lies below them, since that, and not
-// RocksDB's last level, is where a trie's data ends up; else kUnknown, and the options say it of all tables.
+// Of the tables that a job writes, whose inputs reach from `smallest` to `largest`: last_level_temperature where
+// nothing older lies below them, since that, and not RocksDB's last level, is where a trie's data ends up; else
+// kUnknown, and the options say it of all tables.
 rocksdb::Temperature OutputTemperature(const rocksdb::MutableCFOptions& options, rocksdb::VersionStorageInfo* storage,
-                                       const std::vector<rocksdb::CompactionInputFiles>& inputs, int output_level);
+                                       const rocksdb::InternalKey& smallest, const rocksdb::InternalKey& largest,
+                                       int output_level);
 
 // One more than its sequence number, which is 0 in a database without writes. 0: there is none.
 uint64_t OldestSnapshot(rocksdb::DB* db);

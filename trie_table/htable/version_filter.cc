@@ -227,8 +227,11 @@ VersionFilter::VersionFilter(const Version* version, const KeyHash& hash, const 
       statistics_(port::ImmutableOptionsOf(*version->cfd()).stats) {}
 
 bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
-  rocksdb::ReadOptions options;
-  options.read_tier = rocksdb::kBlockCacheTier;
+  static const auto* const in_memory = [] {
+    auto* options = new rocksdb::ReadOptions();
+    options->read_tier = rocksdb::kBlockCacheTier;
+    return options;
+  }();
   const uint64_t hash = hash_(user_key);
   uint64_t kept_from = 0;
   for (const Depth& depth : depths_) {
@@ -238,7 +241,7 @@ bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
     for (uint32_t part = container.part; part < next.part; ++part) {
       const Part& asked = depth.parts[part];
       if (asked.container == nullptr) return true;
-      if (asked.container->MayHold(options, asked.members, depth.depth, hash, thread) != 0) return true;
+      if (asked.container->MayHold(*in_memory, asked.members, depth.depth, hash, thread) != 0) return true;
     }
     kept_from += next.member - container.member;
   }
