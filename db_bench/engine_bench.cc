@@ -30,6 +30,7 @@
 #include "db_bench/lookups.h"
 #include "db_bench/measure.h"
 #include "db_bench/report.h"
+#include "db_bench/run_mixes.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 
@@ -84,6 +85,14 @@ DEFINE_bool(device, false,
             "After --memory, measure random reads of the device, as many at once as there are threads or keys in a "
             "batch, and say what share of it lookups have reached");
 DEFINE_bool(disable_wal, false, "Write no write-ahead log");
+DEFINE_string(
+    mix, "",
+    "Instead of all this: store --keys items and run published mixes of operations on them, one after the other "
+    "(mixes.h has the table): names, separated by commas, for example \"ycsb_a,ycsb_b\". --scan counts the items at "
+    "last");
+DEFINE_uint64(mix_operations, 1000000, "Operations of each mix");
+DEFINE_uint64(mix_record_bytes, 0, "Bytes of a YCSB record; 0: 1,000, as published");
+DEFINE_bool(direct_io, false, "With --mix: neither reads nor flushes and compactions go through the page cache");
 DEFINE_uint64(seed, 1, "Seeds keys and sizes");
 DEFINE_string(db, "", "Folder to make the database's scratch folder in; empty: $TMPDIR, or /tmp");
 DEFINE_string(
@@ -697,6 +706,22 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
   fputs(AlignTable(rows).c_str(), stdout);
 }
 
+std::string MixNames() {
+  std::string names;
+  for (const Mix& mix : Mixes()) names += (names.empty() ? "" : ", ") + std::string(mix.name);
+  return names;
+}
+
+// False when a name is unknown, or the items of one mix are not those of another.
+bool FindMixes(std::vector<const Mix*>* mixes) {
+  std::stringstream text(FLAGS_mix);
+  for (std::string name; std::getline(text, name, ',');) {
+    mixes->push_back(FindMix(name));
+    if (mixes->back() == nullptr || mixes->back()->shape != mixes->front()->shape) return false;
+  }
+  return true;
+}
+
 // Empty, or what is wrong with the flags.
 std::string CheckFlags() {
   if (FLAGS_engine.empty()) {
@@ -732,6 +757,16 @@ std::string CheckFlags() {
   }
   for (const uint64_t threads : Numbers(FLAGS_memory_threads)) {
     if (threads < 1 || threads > 64) return "--memory_threads must be numbers from 1 to 64, separated by commas";
+  }
+  std::vector<const Mix*> mixes;
+  if (!FindMixes(&mixes)) {
+    return "--mix must name mixes of one shape; there are " + MixNames();
+  }
+  if (!mixes.empty() && FLAGS_keys < 1000) {
+    return "--mix needs at least 1000 --keys";
+  }
+  if (FLAGS_mix_record_bytes > ValueSource::kMaxValueBytes) {
+    return "--mix_record_bytes must be at most 65536";
   }
   if (FLAGS_deletes_percent > 99) {
     return "--deletes_percent must be at most 99";
@@ -784,6 +819,7 @@ Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool dir
   }
   if (s.ok() && !FLAGS_block_options.empty()) s = UseBlockOptions(options);
   options->use_direct_reads = direct_reads;
+  options->use_direct_io_for_flush_and_compaction = FLAGS_direct_io;
   if (FLAGS_result_cache > 0) {
     DatabaseCacheOptions cache;
     cache.capacity = FLAGS_result_cache;
@@ -826,7 +862,33 @@ Status ReadWithEachMemory(const Engine& engine, const std::string& path, Workloa
   return s;
 }
 
+Status RunMixesOfFlags(const Engine& engine) {
+  ScratchFolder folder;
+  Status s = folder.Create(FLAGS_db, std::string("engine_bench_") + engine.name + "_");
+  rocksdb::Options options;
+  std::unique_ptr<DB> db;
+  if (s.ok()) s = OpenEngine(engine, SettingsOfFlags(), FLAGS_direct_io, folder.path(), &options, &db);
+  if (!s.ok()) return s;
+  MixSettings settings;
+  FindMixes(&settings.mixes);
+  settings.items = FLAGS_keys;
+  settings.operations = FLAGS_mix_operations;
+  settings.record_bytes = FLAGS_mix_record_bytes;
+  settings.write_buffer_size = FLAGS_write_buffer_size;
+  settings.seed = FLAGS_seed;
+  settings.count_at_last = FLAGS_scan;
+  settings.database = folder.path() + "/db";
+  JsonWriter json;
+  json.BeginObject().Add("program", "engine_bench").Add("engine", engine.name);
+  s = RunMixes(engine, settings, db.get(), *options.statistics, &json);
+  json.EndObject();
+  const Status closed = db->Close();
+  if (s.ok()) s = closed;
+  return s.ok() ? WriteTextFile(FLAGS_json.empty() ? "-" : FLAGS_json, json.text()) : s;
+}
+
 Status Run(const Engine& engine) {
+  if (!FLAGS_mix.empty()) return RunMixesOfFlags(engine);
   ScratchFolder folder;
   Status s;
   std::string path = FLAGS_path;

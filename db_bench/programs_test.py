@@ -290,6 +290,39 @@ class EngineBenchTest(ProgramTest):
                     self.assertEqual(result["first_pass"]["gets"], 10000)
         self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
 
+    def test_published_mixes(self):
+        """Every shape on each kind of engine; the program itself compares what it reads."""
+        for engine, mixes in [
+            *[(engine, "ycsb_a,ycsb_b,ycsb_c,ycsb_f,ycsb_d,ycsb_e") for engine in ENGINES],
+            *[(engine, mix) for engine in ("leveled", "trie", "silt") for mix in ("etc", "app", "usr", "sys", "var")],
+            *[(engine, mix) for engine in ("leveled", "universal", "ordered", "ordered_trie", "trie") for mix in ("queue", "series")],
+        ]:
+            with self.subTest(engine=engine, mixes=mixes):
+                done = self.expect_success(
+                    "engine_bench", "--engine=" + engine, "--mix=" + mixes, "--keys=5000", "--mix_operations=2000",
+                    "--mix_record_bytes=100", "--write_buffer_size=65536", "--scan", "--json=-",
+                    *(["--direct_io", "--index_in_cache"] if mixes == "etc" else []))
+                result = json.loads(done.stdout)
+                in_hash_order = engine in ("trie_sst", "trie", "trie_cached", "silt")
+                for mix in mixes.split(","):
+                    if in_hash_order and mix in ("ycsb_e", "queue", "series"):
+                        self.assertIn(mix, result["left_out"])
+                        continue
+                    self.assertGreater(result[mix]["per_second"], 0)
+                    self.assertEqual(result[mix]["operations"], 2000)
+                    self.assertGreaterEqual(result[mix]["p99_micros"], result[mix]["p50_micros"])
+                self.assertGreater(result["written_per_byte"], 0.5)
+        self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
+
+    def test_mixes_that_are_refused(self):
+        for text, *flags in [
+            ("there are ycsb_a, ycsb_b", "--mix=nothing", "--keys=5000"),
+            ("of one shape", "--mix=ycsb_a,etc", "--keys=5000"),
+            ("at least 1000 --keys", "--mix=ycsb_a"),
+            ("at most 65536", "--mix=ycsb_a", "--keys=5000", "--mix_record_bytes=65537"),
+        ]:
+            self.expect_refusal("engine_bench", text, "--engine=leveled", *flags)
+
     def test_result_cache(self):
         for engine in ENGINES:
             with self.subTest(engine):
