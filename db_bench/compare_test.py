@@ -152,6 +152,21 @@ class WorkloadTest(unittest.TestCase):
             self.assertNotIn(name, compare.WORKLOADS)
             self.assertEqual(len({compare.WORKLOADS[workload].engines[0] for workload in workloads}), 1)
 
+    def test_published_workloads(self):
+        for size, items in (("200k", 200000), ("20m_disk", 20000000)):
+            known = compare.GROUPS["known_" + size][1]
+            self.assertEqual(len(known), 9)
+            for name in known:
+                workload = compare.WORKLOADS[name]
+                flags = workload.command("ordered", "DIR")
+                self.assertIn(f"--{'num' if name.startswith('mixgraph') else 'keys'}={items}", flags, name)
+                self.assertEqual(any("direct" in flag for flag in flags), size.endswith("disk"), name)
+                scans = name.split("_")[0] in ("mixgraph", "queue", "series")
+                self.assertEqual("trie" in workload.engines, not scans, name)
+        rows = compare.WORKLOADS["mixgraph_200k"].parse(stored("db_bench.txt"))
+        self.assertNotIn("written_per_byte", rows)
+        self.assertIn("mixgraph_written_per_byte", rows)
+
     def test_columns_of_a_group(self):
         rows = [["rate", "1", "2", "2.00"]]
         self.assertEqual(

@@ -279,6 +279,120 @@ class DbBench:
         return metrics
 
 
+class KnownMixes(EngineBench):
+    """Published mixes of operations (db_bench/mixes.h) on one load, by build/bin/engine_bench --mix."""
+
+    ENGINES = ("leveled_sub", "universal_16_sub", "ordered", "trie")
+    KEY_ORDER = ENGINES[:3]
+
+    def __init__(self, summary, mixes, *flags, engines=ENGINES):
+        super().__init__(summary, "--mix=" + ",".join(mixes), *flags, engines=engines)
+        name = mixes[0].split("_")[0]
+        self.metrics = [
+            row
+            for mix in mixes
+            for row in (
+                Metric(mix + ".per_second", mix + ", thousand operations/s", 1, 1e3),
+                Metric(mix + ".p99_micros", mix + ", p99, us", 1),
+                Metric(mix + ".blocks_read_per_operation", mix + ", blocks read", 2),
+                Metric(mix + ".cpu_micros", mix + ", us of CPU", 2),
+            )
+        ] + [
+            Metric("load.per_second_until_settled", name + ", load and settle, thousand items/s", 0, 1e3),
+            Metric("written_per_byte", name + ", write amplification"),
+            Metric("max_space_amplification_on_disk", name + ", peak space amplification"),
+        ]
+
+
+class MixGraph(DbBench):
+    """RocksDB's own model of ZippyDB, with the parameters that its authors published; scans, so engines in key order only.
+
+    Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads at Facebook", FAST 2020, and RocksDB's
+    wiki on workload generation ("prefix_dist"). Left out: the sine wave that paces the requests, and the page cache's absence
+    (use_direct_*) where the flags here do not ask for it.
+    """
+
+    PUBLISHED = [
+        "--key_size=48", "--value_size=43", "--key_dist_a=0.002312", "--key_dist_b=0.3467", "--keyrange_dist_a=14.18",
+        "--keyrange_dist_b=-2.917", "--keyrange_dist_c=0.0164", "--keyrange_dist_d=-0.08082", "--keyrange_num=30",
+        "--value_k=0.2615", "--value_sigma=25.45", "--iter_k=2.517", "--iter_sigma=14.236", "--mix_get_ratio=0.83",
+        "--mix_put_ratio=0.14", "--mix_seek_ratio=0.03",
+    ]
+
+    def __init__(self, summary, *flags):
+        super().__init__(summary, "fillrandom,waitforcompaction,mixgraph", "--histogram", "--compression_type=none",
+                         "--max_background_jobs=2", "--seed=1", *self.PUBLISHED, *flags)
+        self.engines = list(KnownMixes.KEY_ORDER)
+        self.metrics = [
+            Metric("mixgraph.ops_per_second", "mixgraph, thousand operations/s", 1, 1e3),
+            Metric("mixgraph.read.p99_micros", "mixgraph, Get p99, us", 1),
+            Metric("mixgraph.write.p99_micros", "mixgraph, Put p99, us", 1),
+            Metric("mixgraph.seek.p99_micros", "mixgraph, scan p99, us", 1),
+            Metric("fillrandom.ops_per_second", "mixgraph, load, thousand items/s", 0, 1e3),
+            Metric("mixgraph_written_per_byte", "mixgraph, write amplification"),
+        ]
+
+    @staticmethod
+    def parse(text):
+        metrics = DbBench.parse(text)
+        if "written_per_byte" in metrics:
+            metrics["mixgraph_written_per_byte"] = metrics.pop("written_per_byte")
+        return metrics
+
+
+YCSB = ["ycsb_a", "ycsb_b", "ycsb_c", "ycsb_f", "ycsb_d", "ycsb_e"]  # the order that YCSB prescribes for one load
+# Bytes of keys and values, of an item in the mean.
+KNOWN = [
+    ("ycsb", YCSB, 123, "YCSB's core workloads, Zipf 0.99, records of 100 bytes (published: 1,000)"),
+    ("etc", ["etc"], 229, "Facebook's ETC: Gets, a quarter deletes, values up to 64 KiB"),
+    ("app", ["app"], 301, "Facebook's APP: Gets, a tenth deletes, values of 270 bytes"),
+    ("usr", ["usr"], 20, "Facebook's USR: Gets alone, values of 2 bytes"),
+    ("sys", ["sys"], 430, "Facebook's SYS: half updates, values of 100 to 700 bytes (chosen here)"),
+    ("var", ["var"], 116, "Facebook's VAR: updates alone, values of 20 to 150 bytes (chosen here)"),
+    ("queue", ["queue"], 116, "a queue: inserts at the end, deletes and scans at the front"),
+    ("series", ["series"], 32, "1,000 time series: appends, deletes of the oldest, scans of the latest"),
+]
+KNOWN_SIZES = [
+    # name, items, write buffer, operations of each mix, on the disk
+    ("200k", 200000, 1 << 20, 50000, False),
+    ("200k_disk", 200000, 1 << 20, 20000, True),
+    ("1m", 1000000, 4 << 20, 500000, False),
+    ("1m_disk", 1000000, 4 << 20, 100000, True),
+    ("20m", 20000000, 64 << 20, 1000000, False),
+    ("20m_disk", 20000000, 64 << 20, 200000, True),
+]
+
+
+def known_workloads():
+    """{size: {workload: ...}}: in memory, or with a block cache of a tenth of the data, all else of it read from the disk."""
+    sizes = {}
+    for size, items, buffer, operations, disk in KNOWN_SIZES:
+        words = f", {items:,} items" + (", a block cache of a tenth of the data, direct I/O" if disk else "")
+
+        def flags(item_bytes, items=items, disk=disk):
+            cache = max(items * item_bytes // 10, 1 << 20) if disk else 4 << 30
+            return [f"--write_buffer_size={buffer}", f"--cache_size={cache}"]
+
+        sizes[size] = {
+            f"{name}_{size}": KnownMixes(
+                summary + words, mixes, f"--keys={items}", f"--mix_operations={operations}", *flags(item_bytes),
+                *(["--mix_record_bytes=100"] if name == "ycsb" else []), *(["--direct_io", "--index_in_cache"] if disk else []),
+                *(["--scan"] if items <= 1000000 else []),
+                engines=KnownMixes.KEY_ORDER if name in ("queue", "series") else KnownMixes.ENGINES,
+            )
+            for name, mixes, item_bytes, summary in KNOWN
+        }
+        direct = ["--use_direct_reads", "--use_direct_io_for_flush_and_compaction", "--cache_index_and_filter_blocks"]
+        sizes[size][f"mixgraph_{size}"] = MixGraph(
+            "RocksDB's mixgraph, prefix_dist as published" + words, f"--num={items}", f"--reads={operations}", *flags(91),
+            *(direct if disk else []),
+        )
+    return sizes
+
+
+KNOWN_WORKLOADS = known_workloads()
+
+
 class MemtableDbBench(DbBench):
     """A workload of build/bin/db_bench on memtables: no compaction, so that flushes alone are in the background."""
 
@@ -496,6 +610,7 @@ WORKLOADS = {
         ]
         for distribution, words in [("uniform", "uniform"), ("zipf", "Zipf 0.99")]
     },
+    **{name: workload for of_size in KNOWN_WORKLOADS.values() for name, workload in of_size.items()},
     "fill_read": DbBench(
         "db_bench: 2 M random puts of 100 bytes, settle, 200 thousand random gets, present and missing",
         "fillrandom,waitforcompaction,readrandom,readmissing",
@@ -530,6 +645,10 @@ WORKLOADS = {
 }
 
 GROUPS = {
+    **{
+        f"known_{size}": (f"workloads that others publish: all *_{size}; those that scan without engines in hash order", list(of_size))
+        for size, of_size in KNOWN_WORKLOADS.items()
+    },
     "memtables": (
         "memtables in databases, no compaction: all workloads memtable_*",
         list(MEMTABLE_WORKLOADS),
