@@ -113,6 +113,17 @@ class PageTest(unittest.TestCase):
         with self.assertRaises(results.Failure):
             self.regenerate(PAGE, summary_of("of_last_year"))
 
+    def test_rows_where_rocksdb_is_ahead_come_first(self):
+        first, second = summary_of("ycsb_200k"), summary_of("queue_200k")
+        for summary, key, leveled, trie in ((first, "ycsb_a.per_second", 1000, 2000), (second, "queue.per_second", 3000, 1000)):
+            summary["medians"] = {"leveled": {key: leveled}, "trie": {key: trie}}
+        page = "<!-- results known; leveled, trie; behind_first, ycsb_a.per_second, queue.per_second -->\n<!-- end of results -->"
+        made = results.regenerate(page, lambda *_: [first, second], "page.md").split("\n")
+        self.assertEqual([line.split(",")[0] for line in made[2:6]], ["| | leveled | `trie` |", "| --- | ---: | ---: |", "| queue", "| ycsb_a"])
+        page = page.replace("behind_first, ", "")
+        made = results.regenerate(page, lambda *_: [first, second], "page.md").split("\n")
+        self.assertEqual([line.split(",")[0] for line in made[4:6]], ["| ycsb_a", "| queue"])
+
     def test_a_group_is_one_table(self):
         first, second = summary_of("memtable_fillrandom_wal_1"), summary_of("memtable_fillseq")
         for summary, metric in ((first, "fillrandom"), (second, "fillseq")):
