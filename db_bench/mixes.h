@@ -8,10 +8,11 @@
 // Sources
 //   YCSB: Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, and its files workloada to
 //   workloadf.
-//   Facebook: Atikoglu et al., "Workload analysis of a large-scale key-value store", SIGMETRICS 2012 (sizes, hit
-//   rates), and table 5.1 of the NVMcached thesis (shares of GET, SET and DELETE in the same traces). Not published as
-//   numbers, and chosen here: how skewed each pool is (Zipf 0.99, as for YCSB), which keys DELETE meets (all alike),
-//   and what is marked so at Shape.
+//   Facebook: after Atikoglu et al., "Workload analysis of a large-scale key-value store", SIGMETRICS 2012, which we
+//   have only as others quote it. Shares of GET, SET and DELETE are table 5.1 of the NVMcached thesis, ETC's
+//   distributions those of public load generators. Hit rates and the smallest values of ETC are unverified. Chosen here:
+//   how skewed each pool is (Zipf 0.99, as for YCSB), which keys DELETE meets (all alike), one value size for APP, and
+//   what is marked so at Shape.
 //
 // Thread-safety: a generator and a model belong to one thread; the rest is constant.
 
