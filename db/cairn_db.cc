@@ -176,10 +176,10 @@ void AddActivity(const Slice& property, TrieScheduler* scheduler, uint32_t famil
 
 // What the column family's engine counts; empty if none is Cairn's.
 std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
-  TrieStats trie;
-  if (GetTrieStats(db, family, &trie).ok()) return table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
   SiltStats silt;
   if (GetSiltStats(db, family, &silt).ok()) return table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
+  TrieStats trie;
+  if (GetTrieStats(db, family, &trie).ok()) return table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
   const std::string round_robin = RoundRobinStatsText(db, family, table);
   if (!round_robin.empty()) return round_robin;
   OrderedStats ordered;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cairn/ordered.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
@@ -13,6 +14,8 @@
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/hash_order_options.h"
 #include "table/ordered/ordered_table.h"
+#include "table/silt/silt_merges.h"
+#include "table/silt/silt_table.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_partitioner.h"
@@ -218,6 +221,82 @@ Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& o
   options->level0_slowdown_writes_trigger = std::max(options->level0_slowdown_writes_trigger, 2 * ordered.runs);
   options->level0_stop_writes_trigger = std::max(options->level0_stop_writes_trigger, 3 * ordered.runs);
   return s;
+}
+
+namespace {
+
+// The last level takes everything, however much that is.
+constexpr uint64_t kNoLimit = uint64_t{1} << 60;
+
+// RocksDB counts the HashStores.
+void UseSiltLevels(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
+  options->sst_partitioner_factory = nullptr;
+  options->compaction_style = rocksdb::kCompactionStyleLevel;
+  options->num_levels = kSiltLevels;
+  options->level_compaction_dynamic_level_bytes = false;
+  options->max_bytes_for_level_base = kNoLimit;
+  options->max_compaction_bytes = kNoLimit;
+  const int most = MaxHashStores(silt);
+  options->level0_file_num_compaction_trigger = most;
+  options->level0_slowdown_writes_trigger = most + 2 * silt.merge_trigger;
+  options->level0_stop_writes_trigger = options->level0_slowdown_writes_trigger + silt.merge_trigger;
+}
+
+// A trie of one depth. A flushed table is cut at once: what waits in level 0 would be garbage of all partitions.
+HashTrieOptions PartitionsOf(const SiltOptions& silt) {
+  HashTrieOptions trie;
+  trie.hash = silt.hash;
+  trie.seed = silt.seed;
+  trie.fan_out = silt.partitions;
+  trie.slots = kSlotsOfAPartition;
+  trie.trigger = MaxHashStores(silt);
+  trie.depth = 1;
+  trie.root_trigger = 1;
+  trie.space_bound = silt.space_bound;
+  return trie;
+}
+
+}  // namespace
+
+Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
+  Status s = ValidateSiltOptions(silt);
+  if (!s.ok()) return s;
+  s = PrepareForHashOrder(options);
+  if (!s.ok()) return s;
+  HashKind kind = HashKind::kXxh3;
+  s = ParseHashKind(silt.hash, &kind);
+  if (!s.ok()) return s;
+
+  const rocksdb::BlockBasedTableOptions* blocks = nullptr;
+  if (silt.table.table == nullptr && options->table_factory != nullptr &&
+      options->table_factory->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName())) {
+    blocks = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  }
+  const std::shared_ptr<rocksdb::TableFactory> table =
+      blocks != nullptr ? NewEctTableFactoryLike(*blocks, silt.table) : std::make_shared<EctTableFactory>(silt.table);
+  options->comparator = silt.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, silt.seed);
+  options->table_factory = std::make_shared<SiltTableFactory>(
+      table, SiltMergeOptions{silt.partitions, silt.space_bound, silt.merge_trigger, silt.max_hash_stores});
+  if (silt.partitions == 1) {
+    UseSiltLevels(options, silt);
+  } else {
+    UseTrieLevels(options, PartitionsOf(silt));
+  }
+  return s;
+}
+
+Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt) {
+  const Status s = ValidateSiltOptions(silt);
+  if (!s.ok()) return s;
+  if (silt.partitions > 1) return UseTrieCompaction(options);
+  options->max_subcompactions = std::max(options->max_subcompactions, silt.merge_threads);
+  AddListener<SiltMerges>(options);
+  return s;
+}
+
+Status UseSilt(rocksdb::Options* options, const SiltOptions& silt) {
+  const Status s = UseSilt(static_cast<rocksdb::ColumnFamilyOptions*>(options), silt);
+  return s.ok() ? UseSiltMerges(options, silt) : s;
 }
 
 bool IsTrie(const rocksdb::ColumnFamilyOptions& options) {

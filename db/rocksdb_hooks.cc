@@ -24,6 +24,8 @@
 #include "table/hash_order/hash_order.h"
 #include "table/ordered/ordered_lookup.h"
 #include "table/silt/silt_lookup.h"
+#include "table/silt/silt_merges.h"
+#include "table/silt/silt_table.h"
 #include "trie_table/compaction/compaction_inputs.h"
 #include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/table_moves.h"
@@ -152,9 +154,22 @@ void FindDroppableTables(rocksdb::ColumnFamilyData* family, const std::vector<Ta
   }
 }
 
+// Of a store without partitions, whether it has its two levels: what else it takes GetFromSilt looks at.
+bool IsSiltStore(rocksdb::Version* version) {
+  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
+  if (storage.num_non_empty_levels() == 0) return false;
+  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) {
+    return storage.num_levels() == kSiltLevels;
+  }
+  const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
+  return typeid(tables) == typeid(SiltTableFactory);
+}
+
 // Null: the database has none, or the Version's tables none to ask.
 VersionFilters* FiltersOf(rocksdb::Version* version) {
-  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
+  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr || IsSiltStore(version)) {
+    return nullptr;
+  }
   const auto& listeners = version->version_set()->db_options()->listeners;
   if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
   return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
@@ -189,13 +204,6 @@ class MemtablesOfFamilies {
   std::vector<uint64_t> numbers_;
   rocksdb::autovector<const uint64_t*> newest_;
 };
-
-// Two levels, the first table of which is in hash order with an index: what else it takes GetFromSilt looks at.
-bool IsSiltStore(rocksdb::Version* version) {
-  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
-  if (storage.num_levels() != 2 || storage.num_non_empty_levels() == 0) return false;
-  return port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr;
-}
 
 // Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
 bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {

@@ -89,8 +89,17 @@ Status FillTrieSha1(Options* options) {
 
 Status FillSiltPinned(Options* options) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 2;
   options->target_file_size_base = 16 << 10;
+  return UseSilt(options, silt);
+}
+
+// Many small partitions, which are merged for space or because they have filled up.
+Status FillSiltPartitions(Options* options) {
+  SiltOptions silt;
+  silt.partitions = 4;
+  silt.max_hash_stores = 4;
   return UseSilt(options, silt);
 }
 
@@ -101,6 +110,7 @@ Status FillSiltCache(Options* options) {
   options->table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   SiltOptions silt;
   silt.seed = 7;
+  silt.partitions = 1;
   silt.merge_trigger = 3;
   silt.table.group = 16;
   silt.table.hmax = 4;
@@ -113,6 +123,7 @@ Status FillSiltCache(Options* options) {
 // No index in memory and no filters.
 Status FillSiltDropped(Options* options) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   silt.table.filter_tag_bits = 0;
   silt.table.index_residency = EctIndexResidency::kDropped;
@@ -238,6 +249,7 @@ const std::vector<Engine>& Engines() {
       {"trie_sha1", FillTrieSha1, true, 3},
       {"trie_default", FillTrieDefault, true, 1},
       {"silt_pinned", FillSiltPinned, false, 1},
+      {"silt_partitions", FillSiltPartitions, true, 1},
       {"silt_cache", FillSiltCache, false, 1},
       {"silt_dropped", FillSiltDropped, false, 1},
       {"leveled_sub", FillLeveledSub, false, 2},

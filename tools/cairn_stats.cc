@@ -79,7 +79,10 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
       output->json += ",";
       output->table += "\n";
     }
-    if (IsTrie(database.db()->GetOptions(handle))) {
+    if (IsSilt(database.db()->GetOptions(handle), nullptr)) {
+      Status s = DescribeSilt(database.db(), handle, output);
+      if (!s.ok()) return s;
+    } else if (IsTrie(database.db()->GetOptions(handle))) {
       Status s = DescribeTrie(database.db(), handle, output);
       if (!s.ok()) return s;
       // Of a trie in key order the order filters, too; its JSON stays one object.
@@ -87,9 +90,6 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
       if (GetOrderedStats(database.db(), handle, &ordered).ok()) {
         output->table += OrderedStatsToTable(ordered, handle->GetName());
       }
-    } else if (IsSilt(database.db()->GetOptions(handle), nullptr)) {
-      Status s = DescribeSilt(database.db(), handle, output);
-      if (!s.ok()) return s;
     } else if (IsOrdered(database.db()->GetOptions(handle))) {
       Status s = DescribeOrdered(database.db(), handle, output);
       if (!s.ok()) return s;

@@ -200,9 +200,13 @@ Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
   const double flush = workload.write_buffer_bytes / workload.item_bytes;
   const double table = p.Unique(flush);
   const double trigger = silt.merge_trigger;
-  const double stores = std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
+  const double most = MaxHashStores(silt);
+  double stores = std::clamp(trigger * flush / table, std::min(trigger, most), most);
+  // Partitions are merged by turns, so the next one has twice what all have on average.
+  if (silt.partitions > 1) stores = std::clamp(2 * (silt.space_bound - 1) * p.keys() / table, 1.0, most);
+  const double cut = silt.partitions > 1 ? 2 : 1;
   Report report;
-  report.breakdown = {{"log", 1}, {"HashStores", table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
+  report.breakdown = {{"log", 1}, {"HashStores", cut * table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
   for (const msls::WriteCost& step : report.breakdown) report.write_amplification += step.value;
   report.space_amplification = 1 + (stores - 1) / 2 * table / p.keys();
   report.sorted_runs = 1 + (stores - 1) / 2;
@@ -320,7 +324,7 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
   limits.max_runs_to_hit = LimitsOf(workload, costs.before).max_runs_to_hit;
   SiltOptions best = now;
   bool keeps = KeepsLimits(limits, costs.before);
-  for (int trigger = 1; trigger <= kMostMergeTrigger; trigger++) {
+  for (int trigger = 1; trigger <= kMostMergeTrigger && now.partitions == 1; trigger++) {
     SiltOptions silt = now;
     silt.merge_trigger = trigger;
     silt.max_hash_stores = 0;
@@ -331,7 +335,11 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
     best = silt;
     costs.report = report;
   }
-  if (!keeps) costs.no_search = "No merge_trigger keeps the limits.";
+  if (now.partitions > 1) {
+    costs.no_search = "A store with partitions is merged by its space_bound.";
+  } else if (!keeps) {
+    costs.no_search = "No merge_trigger keeps the limits.";
+  }
   if (!HasBetterOptions(workload, costs)) {
     costs.report = costs.before;
     return costs;

@@ -23,26 +23,39 @@
 
 namespace cairn {
 
-// The three stores: the WAL and the memtable are the LogStore, the tables of level 0 are the HashStores (with a cuckoo
-// filter), and level 1, the last one, is the SortedStore. A hit reads one block there, and so does a miss, unless
-// EctTableOptions::last_level_filter_bits gives it a filter.
+// The three stores: the WAL and the memtable are the LogStore, the tables of the last level are the SortedStore, and
+// those above it the HashStores (with a cuckoo filter). A hit reads one block in the SortedStore, and so does a miss,
+// unless EctTableOptions::last_level_filter_bits gives it a filter.
 //
-// A merge rewrites the whole SortedStore: with N keys in it, a key is written about N / d times more. Use it for many
-// small values and few updates; a trie (trie.h) writes less.
+// A merge rewrites the SortedStore of one partition: with N keys in it, a key is written about N / d times more. Use it
+// for many small values and few updates; a trie (trie.h) writes less.
 struct SiltOptions {
   // Hash and seed of the order, as in HashTrieOptions.
   std::string hash = "xxh3";
   uint64_t seed = kDefaultSeed;
 
-  // HashStores at which a merge into the SortedStore is due: SILT's d, in write buffers full of distinct keys. A
-  // HashStore counts half if each key of its write buffer was written twice. More: fewer merges, but more filters per
-  // lookup.
+  // Parts of the hash space that are merged by turns, so that no merge needs more room than one of them: 1, 2, 4 ... 64.
+  // The store is then a trie of one depth (trie.h), and a flushed table is cut into the partitions' HashStores, which
+  // writes it once more. 1: a merge takes all HashStores and rewrites the whole SortedStore. A store with partitions
+  // cannot be opened without; one without gets them at any open.
+  int partitions = 16;
+
+  // With partitions: the bytes of tables per live byte that are tolerated, as TrieOptions::space_bound. Beyond it the
+  // partition is merged that frees most per byte written. Tables of small items take more than their keys and values:
+  // 1.15 at 64 bytes.
+  double space_bound = 1.5;
+
+  // Without partitions: HashStores at which a merge into the SortedStore is due: SILT's d, in write buffers full of
+  // distinct keys. A HashStore counts half if each key of its write buffer was written twice. More: fewer merges, but
+  // more filters per lookup.
   int merge_trigger = 16;
 
-  // A merge is also due at this many HashStores, however few keys they hold. 0: three times merge_trigger.
+  // A merge is also due at this many HashStores (of a partition), however few keys they hold: at most 60 with
+  // partitions. 0: three times merge_trigger.
   int max_hash_stores = 0;
 
-  // Threads that share one merge, each with its range of hashes. 1 leaves writers their processors where there are few.
+  // Without partitions: threads that share one merge, each with its range of hashes. 1 leaves writers their processors
+  // where there are few.
   uint32_t merge_threads = 2;
 
   // `table` within it is taken from the column family's options if those are block-based.
@@ -60,13 +73,15 @@ std::string SiltOptionsToString(const SiltOptions& options);
 // InvalidArgument that names the field and what it may be, or OK.
 rocksdb::Status ValidateSiltOptions(const SiltOptions& options);
 
-// Makes a column family a SILT store: comparator, table factory, two levels and their triggers. What else the options
+// Makes a column family a SILT store: comparator, table factory, levels and their triggers, with partitions also the
+// partitioner. What else the options
 // hold (write buffer, compression, merge operator ...) stays. Call UseSiltMerges for the database, too; otherwise
 // merges run on one thread.
 rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
 
-// Raises the database's max_subcompactions to SiltOptions::merge_threads and adds the listener `cairn.SiltMerges`,
-// which starts merges by what the HashStores hold; every opening of a SILT store adds it, too.
+// Adds what starts the merges: with partitions that of tries (UseTrieCompaction); without, the listener
+// `cairn.SiltMerges`, and max_subcompactions is raised to SiltOptions::merge_threads. Every opening of a SILT store adds
+// them, too.
 rocksdb::Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Both of the above.
@@ -83,13 +98,14 @@ struct SiltModelInput {
   double merge_keys = 0;       // d, of the HashStores that one merge takes
   double hash_store_keys = 0;  // of one HashStore
   double tag_bits = 15;        // k
-  double instances = 1;        // P, stores that share the keys
+  double instances = 1;        // P, stores that share the keys: d and hash_store_keys are of one
   // Where Cairn's store differs from the paper's: its HashStores have no empty slots (there: 0.93), its filters are
   // fuller (0.93), the LogStore is the memtable (there an index of (k + 1) / 8 + 4 bytes over a log on flash, and a tag
   // to fail), and the index of its SortedStore is smaller (0.4).
   double hash_store_occupancy = 1;
   double filter_occupancy = 0.95;
   bool log_store_in_memory = true;
+  bool cut_by_partition = false;     // a flushed table is written once more, as HashStores of the partitions
   double sorted_store_bytes = 0.11;  // of memory for a key in the SortedStore, its filter included
   double last_level_filter_bits = 0;
 };
@@ -119,7 +135,8 @@ struct SiltStats {
   SiltOptions options;
   SiltLevelStats hash_stores;
   SiltLevelStats sorted_store;
-  double hash_store_weight = 1;  // mean part of a HashStore's writes that were of different keys
+  uint64_t sorted_live_bytes = 0;  // keys and values in it
+  double hash_store_weight = 1;  // without partitions: mean part of a HashStore's writes that were of different keys
   // Since the column family was created, as far as its tables tell: data blocks, without indexes and filters.
   uint64_t flushed_bytes = 0;
   uint64_t compacted_bytes = 0;

@@ -27,44 +27,84 @@ using rocksdb::Status;
 // More do not wait for a merge but by mistake.
 constexpr size_t kMostTables = 256;
 
-// The tables of a Version that a key may be in, by (2): HashStores, then those of the SortedStore.
-struct Tables {
-  std::array<const EctTableProbe*, kMostTables> readers;
-  std::array<const FdWithKeyRange*, kMostTables> files;
-  size_t hash_stores = 0;
-  size_t count = 0;
-
-  // False: a table that only RocksDB can ask.
-  bool Add(const FdWithKeyRange& file) {
-    readers[count] = EctTableProbe::Of(port::PinnedReaderOf(file.fd));
-    files[count] = &file;
-    return readers[count++] != nullptr;
+// The tables of a Version that a key may be in, newest first by (2).
+class Tables {
+ public:
+  // False: only RocksDB can look for the key.
+  bool Find(rocksdb::Version* version, const Slice& user_key) {
+    const rocksdb::VersionStorageInfo& storage = *version->storage_info();
+    const LevelFilesBrief& stores = storage.LevelFilesBrief(0);
+    if (stores.num_files > kMostTables) return false;
+    for (size_t i = 0; i < stores.num_files; ++i) {
+      if (!Add(stores.files[i], 0)) return false;
+    }
+    if (stores.num_files > 0 && !FindHash(stores.files[0], user_key)) return false;
+    for (int level = 1; level < storage.num_non_empty_levels(); ++level) {
+      const LevelFilesBrief& files = storage.LevelFilesBrief(level);
+      if (files.num_files == 0) continue;
+      if (!FindHash(files.files[0], user_key)) return false;
+      if (!FindIn(files, level)) return false;
+    }
+    return count_ > 0;
   }
+
+  size_t count() const { return count_; }
+  uint64_t hash() const { return hash_; }
+  const EctTableProbe& reader(size_t i) const { return *readers_[i]; }
+  const FdWithKeyRange& file(size_t i) const { return *files_[i]; }
+  int level(size_t i) const { return levels_[i]; }
+
+ private:
+  static const EctTableProbe* ReaderOf(const FdWithKeyRange& file) {
+    return EctTableProbe::Of(port::PinnedReaderOf(file.fd));
+  }
+
+  bool FindHash(const FdWithKeyRange& file, const Slice& user_key) {
+    if (has_hash_) return true;
+    const EctTableProbe* const reader = ReaderOf(file);
+    has_hash_ = reader != nullptr;
+    if (has_hash_) hash_ = reader->hash()(user_key);
+    return has_hash_;
+  }
+
+  bool Add(const FdWithKeyRange& file, int level) {
+    const EctTableProbe* const reader = count_ < kMostTables ? ReaderOf(file) : nullptr;
+    if (reader == nullptr) return false;
+    readers_[count_] = reader;
+    files_[count_] = &file;
+    levels_[count_++] = level;
+    return true;
+  }
+
+  // Hashes are uniform, so the place of one among tables is near its share of all hashes. Of keys with one hash, and of
+  // versions of a key, some may be in the next table.
+  bool FindIn(const LevelFilesBrief& files, int level) {
+    auto i = static_cast<size_t>((static_cast<unsigned __int128>(hash_) * files.num_files) >> 64);
+    const EctTableProbe* reader = nullptr;
+    for (; i > 0; --i) {
+      reader = ReaderOf(files.files[i - 1]);
+      if (reader == nullptr) return false;
+      if (reader->HashesOf(files.files[i - 1]).last < hash_) break;
+    }
+    for (; i < files.num_files; ++i) {
+      reader = ReaderOf(files.files[i]);
+      if (reader == nullptr) return false;
+      const EctTableProbe::Hashes hashes = reader->HashesOf(files.files[i]);
+      if (hashes.last < hash_) continue;
+      if (hashes.first > hash_) return true;
+      if (!Add(files.files[i], level)) return false;
+    }
+    return true;
+  }
+
+  // Not before there is a table.
+  bool has_hash_ = false;
+  uint64_t hash_ = 0;
+  size_t count_ = 0;
+  std::array<const EctTableProbe*, kMostTables> readers_;
+  std::array<const FdWithKeyRange*, kMostTables> files_;
+  std::array<int, kMostTables> levels_;
 };
-
-bool FindTables(rocksdb::Version* version, const rocksdb::LookupKey& key, Tables* tables) {
-  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
-  if (storage.num_non_empty_levels() > 2) return false;
-  const LevelFilesBrief& stores = storage.LevelFilesBrief(0);
-  if (stores.num_files > kMostTables) return false;
-  for (size_t i = 0; i < stores.num_files; ++i) {
-    if (!tables->Add(stores.files[i])) return false;
-  }
-  tables->hash_stores = tables->count;
-  if (storage.num_non_empty_levels() < 2) return true;
-  const LevelFilesBrief& sorted = storage.LevelFilesBrief(1);
-  const rocksdb::InternalKeyComparator& order = version->cfd()->internal_comparator();
-  auto i = static_cast<size_t>(rocksdb::FindFile(order, sorted, key.internal_key()));
-  for (; i < sorted.num_files; ++i) {
-    const FdWithKeyRange& file = sorted.files[i];
-    const Slice smallest = rocksdb::ExtractUserKey(file.smallest_key);
-    if (order.user_comparator()->Compare(smallest, key.user_key()) > 0) return true;
-    if (tables->count == kMostTables || !tables->Add(file)) return false;
-    // Versions and merge operands of a key may go on in the next table.
-    if (rocksdb::ExtractUserKey(file.largest_key) != key.user_key()) return true;
-  }
-  return true;
-}
 
 // Not within its caller, where the compiler would find the thread's variables for every lookup, counted or not.
 __attribute__((noinline)) void CountKeptFromInPerfContext(uint64_t tables) {
@@ -75,7 +115,7 @@ __attribute__((noinline)) void CountKeptFromInPerfContext(uint64_t tables) {
 void SampleReads(const Tables& tables, size_t asked, bool found) {
   for (size_t i = 0; i < asked; ++i) {
     const bool brought = found && i + 1 == asked;
-    port::SampleRead(tables.files[i]->file_metadata, brought ? port::ReadFound::kValue : port::ReadFound::kNoValue);
+    port::SampleRead(tables.file(i).file_metadata, brought ? port::ReadFound::kValue : port::ReadFound::kNoValue);
   }
 }
 
@@ -86,25 +126,24 @@ bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
   // A row cache stands before each table.
   if (options.row_cache != nullptr || options.optimize_filters_for_hits) return false;
   Tables tables;
-  if (!FindTables(version, request.key, &tables) || tables.count == 0) return false;
+  if (!tables.Find(version, request.key.user_key())) return false;
   // Who counts by level wants each table's answer.
   if (PerfContextCountsByLevel()) return false;
-  const uint64_t hash = tables.readers[0]->hash()(request.key.user_key());
   uint64_t kept_from = 0;
   std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
   bool found = false;
   size_t asked = 0;
-  while (asked < tables.count && !found) {
-    const EctTableProbe* const reader = tables.readers[asked];
-    const int level = asked < tables.hash_stores ? 0 : 1;
+  while (asked < tables.count() && !found) {
+    const EctTableProbe& reader = tables.reader(asked);
+    const int level = tables.level(asked);
     ++asked;
-    if (!reader->MayHold(hash)) {
+    if (!reader.MayHold(tables.hash())) {
       ++kept_from;
-      if (level == 1) reader->CountKeptFromLast();
+      reader.CountKeptFromLast();
       continue;
     }
     if (!lookup.has_value()) lookup.emplace(version, request);
-    const Status s = reader->Find(request.options, request.key.internal_key(), hash, lookup->context());
+    const Status s = reader.Find(request.options, request.key.internal_key(), tables.hash(), lookup->context());
     found = lookup->Take(s, level) == VersionLookup::Next::kNothing;
   }
   if (kept_from != 0) {

@@ -4,9 +4,9 @@
 // filter's 60.
 //
 // Invariants
-//   (1) A Version keeps its tables' readers; where it does not (max_open_files), where a table is another's, or where
-//       there are other levels than two, RocksDB looks the key up, before anything was asked.
-//   (2) Level 0 is newest first, and all of it newer than level 1.
+//   (1) A Version keeps its tables' readers; where it does not (max_open_files) or where a table is another's, RocksDB
+//       looks the key up, before anything was asked.
+//   (2) Level 0 is newest first, and of two levels the lower number is newer.
 //
 // Thread-safety: all. The caller holds the Version.
 

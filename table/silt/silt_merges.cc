@@ -11,7 +11,8 @@
 namespace cairn {
 
 int MaxHashStores(const SiltOptions& silt) {
-  return silt.max_hash_stores != 0 ? silt.max_hash_stores : 3 * silt.merge_trigger;
+  const int most = silt.max_hash_stores != 0 ? silt.max_hash_stores : 3 * silt.merge_trigger;
+  return silt.partitions == 1 ? most : std::clamp(most, 2, kMostHashStoresOfAPartition);
 }
 
 double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_buffer_size) {
@@ -44,7 +45,7 @@ void MergeIfDue(rocksdb::DB* db, uint32_t family_id) {
   rocksdb::ColumnFamilyDescriptor descriptor;
   SiltOptions silt;
   if (handle == nullptr || !handle->GetDescriptor(&descriptor).ok() || !IsSilt(descriptor.options, &silt)) return;
-  if (descriptor.options.disable_auto_compactions) return;
+  if (descriptor.options.disable_auto_compactions || silt.partitions > 1) return;
   std::string session;
   if (!db->GetDbSessionId(session).ok()) return;
   rocksdb::ColumnFamilyMetaData meta;

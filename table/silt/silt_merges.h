@@ -18,6 +18,12 @@
 
 namespace cairn {
 
+constexpr int kSiltLevels = 2;  // without partitions: HashStores and the SortedStore
+// The slots of a partition (TrieOptions::slots), and how many of them fill before it is merged: the others are for
+// HashStores that come meanwhile.
+constexpr int kSlotsOfAPartition = 64;
+constexpr int kMostHashStoresOfAPartition = 60;
+
 // SiltOptions::max_hash_stores, or what it is by default.
 int MaxHashStores(const SiltOptions& silt);
 

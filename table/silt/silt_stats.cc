@@ -32,6 +32,11 @@ uint64_t MemoryOf(const SiltLevelStats& level) { return level.layout_bytes + lev
 
 using PropertiesByNumber = std::unordered_map<uint64_t, std::shared_ptr<const rocksdb::TableProperties>>;
 
+// Raw keys hold eight bytes of sequence number and type.
+uint64_t LiveBytesOf(const rocksdb::TableProperties& properties) {
+  return properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
+}
+
 void AddFile(const rocksdb::SstFileMetaData& file, const rocksdb::TableProperties* properties, SiltLevelStats* level) {
   ++level->files;
   level->bytes += file.size;
@@ -64,11 +69,13 @@ Status ReadLevels(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, uint64_t
   for (const rocksdb::LevelMetaData& level : meta.levels) {
     for (const rocksdb::SstFileMetaData& file : level.files) {
       const auto found = properties.find(file.file_number);
-      AddFile(file, found == properties.end() ? nullptr : found->second.get(),
-              level.level == 0 ? &stats->hash_stores : &stats->sorted_store);
+      const rocksdb::TableProperties* const table = found == properties.end() ? nullptr : found->second.get();
+      const bool sorted = level.level + 1 == static_cast<int>(meta.levels.size());
+      if (sorted && table != nullptr) stats->sorted_live_bytes += LiveBytesOf(*table);
+      AddFile(file, table, sorted ? &stats->sorted_store : &stats->hash_stores);
     }
   }
-  if (stats->hash_stores.files > 0) {
+  if (stats->hash_stores.files > 0 && stats->options.partitions == 1) {
     stats->hash_store_weight =
         WeightOfHashStores(meta.levels[0], write_buffer_size) / static_cast<double>(stats->hash_stores.files);
   }
@@ -93,23 +100,31 @@ void ReadCounters(const EctTableCounters& counters, SiltStats* stats) {
   stats->index_loads = counters.index_loads.load(std::memory_order_relaxed);
 }
 
-// The keys of a HashStore: those that are there, or, right after a merge, as many as a write buffer holds of entries
-// like those of the SortedStore.
+// The keys of a HashStore of a partition: those that are there, or, right after a merge, as many as its part of a write
+// buffer holds of entries like those of the SortedStore.
 double KeysOfAHashStore(const SiltStats& stats, uint64_t write_buffer_size) {
   if (stats.hash_stores.files > 0) return Ratio(stats.hash_stores.keys, stats.hash_stores.files);
   const double entry = Ratio(stats.sorted_store.bytes, stats.sorted_store.keys);
-  return Ratio(static_cast<double>(write_buffer_size), entry + kMemtableBytesBeyondTable);
+  return Ratio(static_cast<double>(write_buffer_size), entry + kMemtableBytesBeyondTable) / stats.options.partitions;
 }
 
-double HashStoresOfAMerge(const SiltStats& stats) {
-  return std::min<double>(MaxHashStores(stats.options), stats.options.merge_trigger / stats.hash_store_weight);
+// Partitions are merged by turns, so on average they hold half of what the next one holds when it is merged.
+double HashStoresOfAMerge(const SiltStats& stats, double hash_store_keys) {
+  const double most = MaxHashStores(stats.options);
+  if (stats.options.partitions == 1) return std::min(most, stats.options.merge_trigger / stats.hash_store_weight);
+  const double entry = Ratio(stats.sorted_store.bytes, stats.sorted_store.keys);
+  const double garbage = stats.options.space_bound * Ratio(stats.sorted_live_bytes, stats.sorted_store.bytes) - 1;
+  const double keys = Ratio(2 * garbage * static_cast<double>(stats.sorted_store.keys), stats.options.partitions);
+  return entry > 0 ? std::clamp(Ratio(keys, hash_store_keys), 1.0, most) : most;
 }
 
 SiltModelInput ModelInputOf(const SiltStats& stats, uint64_t write_buffer_size) {
   SiltModelInput input;
   input.keys = static_cast<double>(stats.sorted_store.keys);
   input.hash_store_keys = KeysOfAHashStore(stats, write_buffer_size);
-  input.merge_keys = input.hash_store_keys * HashStoresOfAMerge(stats);
+  input.merge_keys = input.hash_store_keys * HashStoresOfAMerge(stats, input.hash_store_keys);
+  input.instances = stats.options.partitions;
+  input.cut_by_partition = stats.options.partitions > 1;
   input.tag_bits = stats.options.table.filter_tag_bits;
   input.last_level_filter_bits = stats.options.table.last_level_filter_bits;
   return input;
@@ -122,7 +137,8 @@ SiltModel PredictSilt(const SiltModelInput& input) {
   if (input.keys <= 0 || input.merge_keys <= 0 || input.hash_store_keys <= 0) return model;
   const double instance_keys = input.keys / input.instances;
   // (2.4): the log, the HashStore, and a SortedStore written anew for every merge_keys updates.
-  model.write_amplification = 1 + 1 / input.hash_store_occupancy + instance_keys / input.merge_keys;
+  const double cut = input.cut_by_partition ? 1 : 0;
+  model.write_amplification = 1 + 1 / input.hash_store_occupancy + cut + instance_keys / input.merge_keys;
   // (2.5)
   model.hash_stores = input.merge_keys / 2 / input.hash_store_keys;
   // (2.6): both buckets of the key may hold its tag by chance; without filters all HashStores are read.
@@ -157,7 +173,7 @@ Status GetSiltStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, SiltSt
   if (sorted.keys > 0) stats->model_input.sorted_store_bytes = Ratio(MemoryOf(sorted), sorted.keys);
   stats->predicted = PredictSilt(stats->model_input);
 
-  stats->measured.hash_stores = static_cast<double>(stats->hash_stores.files);
+  stats->measured.hash_stores = Ratio(stats->hash_stores.files, static_cast<uint64_t>(stats->options.partitions));
   stats->measured.read_amplification = Ratio(stats->blocks_read, stats->lookups);
   stats->measured.absent_reads = Ratio(stats->absent_lookups, stats->absent_lookups + stats->kept_lookups);
   stats->measured.memory_bytes_per_key =
@@ -190,9 +206,10 @@ std::string SiltStatsToTable(const SiltStats& stats) {
   row("written per byte put", stats.predicted.write_amplification, stats.measured.write_amplification);
   row("HashStores (now)", stats.predicted.hash_stores, stats.measured.hash_stores);
   table += FormatText(
-      "model: N = %.0f keys, d = %.0f keys a merge (%.0f HashStores), k = %.0f tag bits, "
+      "model: N = %.0f keys in %.0f partitions, d = %.0f keys a merge (%.0f HashStores), k = %.0f tag bits, "
       "%.0f bits before the SortedStore\n",
-      stats.model_input.keys, stats.model_input.merge_keys, HashStoresOfAMerge(stats), stats.model_input.tag_bits,
+      stats.model_input.keys, stats.model_input.instances, stats.model_input.merge_keys,
+      Ratio(stats.model_input.merge_keys, stats.model_input.hash_store_keys), stats.model_input.tag_bits,
       stats.model_input.last_level_filter_bits);
   table += FormatText("written since creation: %s flushed, %s by merges (data blocks), and the log\n",
                       BytesText(stats.flushed_bytes).c_str(), BytesText(stats.compacted_bytes).c_str());

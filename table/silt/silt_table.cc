@@ -15,7 +15,9 @@ using rocksdb::OptionType;
 const OptionTypes& MergeOptions() {
   static const auto* const defaults = new SiltMergeOptions();
   static const auto* const types = new OptionTypes(
-      WithoutDefaults({{"merge_trigger", {offsetof(SiltMergeOptions, merge_trigger), OptionType::kInt}},
+      WithoutDefaults({{"partitions", {offsetof(SiltMergeOptions, partitions), OptionType::kInt}},
+                       {"space_bound", {offsetof(SiltMergeOptions, space_bound), OptionType::kDouble}},
+                       {"merge_trigger", {offsetof(SiltMergeOptions, merge_trigger), OptionType::kInt}},
                        {"max_hash_stores", {offsetof(SiltMergeOptions, max_hash_stores), OptionType::kInt}}},
                       defaults));
   return *types;
@@ -34,7 +36,9 @@ bool SiltTableFactory::IsInstanceOf(const std::string& name) const {
 }
 
 std::string SiltTableFactory::GetPrintableOptions() const {
-  return "  merge_trigger: " + std::to_string(merges_.merge_trigger) +
+  return "  partitions: " + std::to_string(merges_.partitions) +
+         "\n  space_bound: " + std::to_string(merges_.space_bound) +
+         "\n  merge_trigger: " + std::to_string(merges_.merge_trigger) +
          "\n  max_hash_stores: " + std::to_string(merges_.max_hash_stores) + "\n" +
          HashOrderTableFactory::GetPrintableOptions();
 }
@@ -42,6 +46,8 @@ std::string SiltTableFactory::GetPrintableOptions() const {
 rocksdb::Status SiltTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
                                                   const rocksdb::ColumnFamilyOptions& cf_options) const {
   SiltOptions silt;
+  silt.partitions = merges_.partitions;
+  silt.space_bound = merges_.space_bound;
   silt.merge_trigger = merges_.merge_trigger;
   silt.max_hash_stores = merges_.max_hash_stores;
   const rocksdb::Status s = ValidateSiltOptions(silt);

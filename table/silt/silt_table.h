@@ -1,7 +1,8 @@
 // What makes a column family a SILT store and says when its HashStores are merged: tables in hash order, with the
 // merge's options beside them. The options of the tables themselves are those of the factory within it.
 //
-// Option string: table_factory={id=cairn.SiltTable;merge_trigger=16;max_hash_stores=0;table={id=cairn.EctTable;...}}
+// Option string: table_factory={id=cairn.SiltTable;partitions=16;space_bound=1.5;merge_trigger=16;max_hash_stores=0;
+// table={id=cairn.EctTable;...}}
 // Thread-safety: safe, as all table factories.
 
 #pragma once
@@ -14,8 +15,10 @@
 
 namespace cairn {
 
-// As in SiltOptions.
+// As in SiltOptions. An option string that names no partitions is of a store without.
 struct SiltMergeOptions {
+  int partitions = 1;
+  double space_bound = SiltOptions().space_bound;
   int merge_trigger = SiltOptions().merge_trigger;
   int max_hash_stores = SiltOptions().max_hash_stores;
 };

@@ -64,6 +64,7 @@ class SiltTest : public testing::Test {
 
 TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   options_.target_file_size_base = 64 << 10;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
@@ -108,6 +109,7 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
 // d is counted in keys: a HashStore whose write buffer had each key twice is half of one.
 TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStores) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   Open();
@@ -137,6 +139,7 @@ TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStores) {
 // What others write to the database in between makes no store's merges late.
 TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStoresOfEachColumnFamily) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   options_.write_buffer_size = 256 << 10;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
@@ -163,6 +166,7 @@ TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStoresOfEachColumnFamily) {
 // Stores of which HashStores are merged by their number.
 TEST_F(SiltTest, AtMostMaxHashStoresWait) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   silt.max_hash_stores = 5;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
@@ -193,6 +197,7 @@ TEST_F(SiltTest, LookupsAnswerAsTheyDoTableByTable) {
   options_.merge_operator = std::make_shared<Sum>();
   options_.statistics = rocksdb::CreateDBStatistics();
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 6;
   silt.table.last_level_filter_bits = 3;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
@@ -262,6 +267,166 @@ TEST_F(SiltTest, LookupsAnswerAsTheyDoTableByTable) {
   }
 }
 
+// What lies in which partition changes no answer, for now and for a snapshot; nor does a restart without partitions'
+// options, which are in the OPTIONS file, or a compaction of everything.
+TEST_F(SiltTest, PartitionsAreMergedByTurns) {
+  options_.merge_operator = std::make_shared<Sum>();
+  options_.write_buffer_size = 64 << 10;
+  SiltOptions silt;
+  silt.partitions = 8;
+  silt.max_hash_stores = 5;
+  silt.space_bound = 4;
+  silt.table.last_level_filter_bits = 4;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  Open();
+  std::mt19937_64 random(11);
+  std::map<std::string, uint64_t> model, at_snapshot;
+  const rocksdb::Snapshot* snapshot = nullptr;
+  constexpr uint64_t kKeys = 4000;
+  const rocksdb::WriteOptions write;
+  const auto change = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      const std::string key = Key(random() % kKeys);
+      const uint64_t what = random() % 10, number = random() % 1000;
+      if (what == 0) {
+        ASSERT_TRUE(db_->Delete(write, key).ok());
+        model.erase(key);
+      } else if (what < 4) {
+        ASSERT_TRUE(db_->Merge(write, key, std::to_string(number)).ok());
+        model[key] += number;
+      } else {
+        ASSERT_TRUE(db_->Put(write, key, std::to_string(number)).ok());
+        model[key] = number;
+      }
+    }
+  };
+  const auto check = [&](const std::map<std::string, uint64_t>& expected, const rocksdb::ReadOptions& read) {
+    for (uint64_t i = 0; i < 2 * kKeys; ++i) {
+      const auto found = expected.find(Key(i));
+      std::string value;
+      const rocksdb::Status s = db_->Get(read, Key(i), &value);
+      ASSERT_EQ(found == expected.end(), s.IsNotFound()) << Key(i) << " " << s.ToString();
+      if (found != expected.end()) {
+        ASSERT_EQ(std::to_string(found->second), value) << Key(i);
+      }
+    }
+    size_t keys = 0;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) ++keys;
+    ASSERT_EQ(expected.size(), keys);
+  };
+  for (int round = 0; round < 12; ++round) {
+    change(5000);
+    if (round == 7) {
+      snapshot = db_->GetSnapshot();
+      at_snapshot = model;
+    }
+  }
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  check(model, rocksdb::ReadOptions());
+  rocksdb::ReadOptions before;
+  before.snapshot = snapshot;
+  check(at_snapshot, before);
+  {
+    const OwnWay own_way;
+    check(model, rocksdb::ReadOptions());
+    check(at_snapshot, before);
+  }
+  db_->ReleaseSnapshot(snapshot);
+  SiltStats stats;
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  printf("%s", SiltStatsToTable(stats).c_str());
+  EXPECT_EQ(8, stats.options.partitions);
+  EXPECT_EQ(8u, stats.sorted_store.files);
+  EXPECT_GT(stats.hash_stores.files, 8u);
+  EXPECT_LE(stats.hash_stores.files, 8u * 6);
+  db_.reset();
+  rocksdb::ConfigOptions config;
+  rocksdb::DBOptions loaded;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  ASSERT_TRUE(rocksdb::LoadLatestOptions(config, path_, &loaded, &families).ok());
+  SiltOptions found;
+  ASSERT_TRUE(IsSilt(families[0].options, &found));
+  EXPECT_EQ(8, found.partitions);
+  EXPECT_EQ(5, found.max_hash_stores);
+  Open();
+  check(model, rocksdb::ReadOptions());
+  rocksdb::CompactRangeOptions all;
+  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
+  check(model, rocksdb::ReadOptions());
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  EXPECT_EQ(0u, stats.hash_stores.files);
+  EXPECT_EQ(model.size(), stats.sorted_store.keys);
+}
+
+// Uniform updates keep the bound on space, and a partition is merged when that is passed, long before its slots fill.
+TEST_F(SiltTest, PartitionsKeepTheBoundOnSpace) {
+  options_.write_buffer_size = 256 << 10;
+  SiltOptions silt;
+  silt.partitions = 16;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  Open();
+  constexpr uint64_t kKeys = 100000;
+  const std::string value(80, 'v');
+  std::mt19937_64 random(3);
+  uint64_t most = 0;
+  for (uint64_t i = 0; i < 4 * kKeys; ++i) {
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i < kKeys ? i : random() % kKeys), value).ok());
+    if (i < kKeys || i % 1000 != 0) continue;
+    ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+    uint64_t bytes = 0;
+    ASSERT_TRUE(db_->GetIntProperty("rocksdb.total-sst-files-size", &bytes));
+    most = std::max(most, bytes);
+  }
+  SiltStats stats;
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  printf("%s", SiltStatsToTable(stats).c_str());
+  const double live = kKeys * (80 + 7.9);
+  EXPECT_LT(static_cast<double>(most) / live, 1.6);
+  EXPECT_NEAR(1, stats.measured.write_amplification / stats.predicted.write_amplification, 0.35);
+  EXPECT_LT(stats.measured.write_amplification, 7);
+}
+
+// Tables of a store without partitions are split and merged into them.
+TEST_F(SiltTest, AStoreGetsPartitionsAtAnOpening) {
+  SiltOptions silt;
+  silt.partitions = 1;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  options_.write_buffer_size = 64 << 10;
+  Open();
+  const auto put_all = [&](const std::string& text) {
+    for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), text + Key(i)).ok());
+  };
+  const auto check_all = [&](const std::string& text) {
+    std::string value;
+    for (uint64_t i = 0; i < 5000; ++i) {
+      ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), Key(i), &value).ok()) << Key(i);
+      ASSERT_EQ(text + Key(i), value);
+    }
+  };
+  put_all("old");
+  ASSERT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+  EXPECT_GE(Files(1), 1);
+  db_.reset();
+  options_ = rocksdb::Options();
+  options_.compression = rocksdb::kNoCompression;
+  options_.write_buffer_size = 64 << 10;
+  silt.partitions = 4;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  Open();
+  check_all("old");
+  put_all("new");
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  check_all("new");
+  ASSERT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+  check_all("new");
+  SiltStats stats;
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  EXPECT_EQ(4u, stats.sorted_store.files);
+  EXPECT_EQ(5000u, stats.sorted_store.keys);
+}
+
 // Blocks that `count` lookups of absent keys ask for, of which a third goes to MultiGet.
 class AbsentKeys {
  public:
@@ -301,6 +466,7 @@ TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
     options_.create_if_missing = true;
     options_.compression = rocksdb::kNoCompression;
     SiltOptions silt;
+    silt.partitions = 1;
     silt.table.last_level_filter_bits = bits;
     ASSERT_TRUE(UseSilt(&options_, silt).ok());
     options_.target_file_size_base = 512 << 10;
@@ -374,6 +540,7 @@ class ThreadCounter : public rocksdb::EventListener {
 
 TEST_F(SiltTest, MergesShareThreads) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   silt.merge_threads = 3;
   options_.target_file_size_base = 16 << 10;
@@ -415,6 +582,7 @@ TEST(SiltModelTest, GivesTheNumbersOfTheThesis) {
 TEST_F(SiltTest, StatsSetTheMeasuredBesideThePredicted) {
   options_.write_buffer_size = 128 << 10;
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   rocksdb::DB* db = nullptr;
@@ -482,6 +650,7 @@ TEST_F(SiltTest, LookupsAndMergesAtOnce) {
   options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_options));
   options_.write_buffer_size = 64 << 10;
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 3;
   silt.table.index_residency = EctIndexResidency::kCache;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
@@ -543,7 +712,9 @@ TEST_F(SiltTest, LookupsAndMergesAtOnce) {
 
 // As ldb change_compaction_style would: it asks for one file in level 0.
 TEST_F(SiltTest, TheSortedStoreStaysInItsLevel) {
-  ASSERT_TRUE(UseSilt(&options_, SiltOptions()).ok());
+  SiltOptions silt;
+  silt.partitions = 1;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
   Open();
   ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "b").ok());
   rocksdb::CompactRangeOptions to_level;
@@ -572,6 +743,7 @@ TEST_F(SiltTest, KeepsTheBlocksOptions) {
 
 TEST_F(SiltTest, RefusesWhatItCannotDo) {
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 0;
   EXPECT_TRUE(UseSilt(&options_, silt).IsInvalidArgument());
   silt = SiltOptions();
@@ -587,7 +759,7 @@ TEST_F(SiltTest, RefusesWhatItCannotDo) {
 TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   SiltOptions silt;
   ASSERT_TRUE(
-      SiltOptionsFromString("hash=sha1;seed=3;merge_trigger=5;max_hash_stores=7;group=64;hmax=32;filter_tag_bits=9;"
+      SiltOptionsFromString("hash=sha1;seed=3;partitions=1;space_bound=1.25;merge_trigger=5;max_hash_stores=7;group=64;hmax=32;filter_tag_bits=9;"
                             "last_level_filter_bits=3;index_residency=cache",
                             &silt)
           .ok());
@@ -600,12 +772,14 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   ASSERT_TRUE(IsSilt(options_, &found));
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(found));
   for (const char* bad :
-       {"no_such=1", "merge_trigger=0", "merge_threads=0", "max_hash_stores=5;merge_trigger=6", "group=8", "hmax=1",
+       {"no_such=1", "merge_trigger=0", "merge_threads=0", "partitions=1;max_hash_stores=5;merge_trigger=6",
+        "partitions=3", "partitions=128", "partitions=0", "space_bound=1", "partitions=2;max_hash_stores=61", "group=8", "hmax=1",
         "filter_tag_bits=3", "last_level_filter_bits=17", "hash=md5", "merge_trigger", "index_residency=no"}) {
     EXPECT_TRUE(SiltOptionsFromString(bad, &copy).IsInvalidArgument()) << bad;
   }
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
-  for (const char* shape : {"merge_trigger=5;max_hash_stores=0", "merge_trigger=5;max_hash_stores=5"}) {
+  for (const char* shape : {"merge_trigger=5;max_hash_stores=0", "merge_trigger=5;max_hash_stores=5",
+                            "partitions=32;space_bound=1.3;max_hash_stores=2", "partitions=1;max_hash_stores=0"}) {
     ASSERT_TRUE(SiltOptionsFromString(shape, &silt).ok());
     ASSERT_TRUE(UseSilt(&options_, silt).ok());
     ASSERT_TRUE(IsSilt(options_, &found));
@@ -617,6 +791,7 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
 TEST_F(SiltTest, MergesComeWithAStoreThatIsCreatedLater) {
   rocksdb::ColumnFamilyOptions store = options_;
   SiltOptions silt;
+  silt.partitions = 1;
   silt.merge_trigger = 4;
   ASSERT_TRUE(UseSilt(&store, silt).ok());
   options_.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
@@ -640,7 +815,9 @@ TEST_F(SiltTest, MergesComeWithAStoreThatIsCreatedLater) {
 
 // The OPTIONS file names no listener, and needs none.
 TEST_F(SiltTest, MergesComeWithTheOpening) {
-  ASSERT_TRUE(UseSilt(&options_).ok());
+  SiltOptions silt;
+  silt.partitions = 1;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
   Open();
   db_.reset();
   rocksdb::ConfigOptions config;

@@ -28,6 +28,7 @@ using rocksdb::Status;
 std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptionText>* trie) {
   trie->reset();
   TrieOptionText shape;
+  if (IsSilt(options, nullptr)) return "silt";
   if (IsTrie(options, &shape)) {
     // One that its scheduler refuses may have more levels than its depths.
     const bool valid = shape.in_key_order() ? CheckTrieOptions(options).ok() : ValidateTrieOptions(shape).ok();
@@ -35,7 +36,6 @@ std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<
     *trie = shape;
     return "trie";
   }
-  if (IsSilt(options, nullptr)) return "silt";
   if (IsOrdered(options)) return "ordered";
   switch (options.compaction_style) {
     case rocksdb::kCompactionStyleLevel:
