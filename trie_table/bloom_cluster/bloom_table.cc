@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -259,6 +260,23 @@ class ClusteredFilter : public TableFilter {
   unsigned member_ = FilterContainer::kNoMember;
 };
 
+// SetOptions parses into the factory that is in use, so what is refused must not get there.
+rocksdb::OptionTypeInfo MemoryShareType() {
+  rocksdb::OptionTypeInfo info(offsetof(FilterOptions, memory_share), rocksdb::OptionType::kDouble,
+                               rocksdb::OptionVerificationType::kNormal, rocksdb::OptionTypeFlags::kMutable);
+  info.SetParseFunc(
+      [](const rocksdb::ConfigOptions& /*config*/, const std::string& name, const std::string& text, void* at) {
+        FilterOptions parsed;
+        char* end = nullptr;
+        parsed.memory_share = std::strtod(text.c_str(), &end);
+        if (text.empty() || *end != '\0') return Status::InvalidArgument(name + " is no number", text);
+        const Status s = ValidateFilterOptions(parsed);
+        if (s.ok()) *static_cast<double*>(at) = parsed.memory_share;
+        return s;
+      });
+  return info;
+}
+
 }  // namespace
 
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes() {
@@ -277,9 +295,7 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionType
       {"filter_bits_per_depth", {offsetof(FilterOptions, bits_per_depth), OptionType::kDouble}},
       {"filter_residency",
        OptionTypeInfo::Enum<FilterResidency>(static_cast<int>(offsetof(FilterOptions, residency)), residencies)},
-      {"filter_memory_share",
-       {offsetof(FilterOptions, memory_share), OptionType::kDouble, rocksdb::OptionVerificationType::kNormal,
-        rocksdb::OptionTypeFlags::kMutable}},
+      {"filter_memory_share", MemoryShareType()},
       {"filter_clusters",
        OptionTypeInfo::Enum<FilterClusters>(static_cast<int>(offsetof(FilterOptions, clusters)), clusters)},
   };
