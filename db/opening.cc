@@ -65,7 +65,11 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
                                  [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
                   listeners.end());
   if (Any(families, [](const FamilyOptions& of) { return IsTrie(of); })) AddListener<TrieListener>(&options);
-  if (Any(families, [](const FamilyOptions& of) { return IsSilt(of, nullptr); })) AddListener<SiltMerges>(&options);
+  const auto is_merged_whole = [](const FamilyOptions& of) {
+    SiltOptions silt;
+    return IsSilt(of, &silt) && silt.partitions == 1;
+  };
+  if (Any(families, is_merged_whole)) AddListener<SiltMerges>(&options);
   if (!HasListener<SiltMerges>(options)) services->MergeSiltStores();
   if (Any(families, WantsRoundRobinTuner)) UseRoundRobinTuner(&options).PermitUncheckedError();
   listeners.insert(listeners.begin(), std::move(services));

@@ -55,7 +55,8 @@ TEST(Engines, SettingsReachTheOptions) {
     ASSERT_TRUE(engine.configure(settings, &options).ok());
     EXPECT_EQ(options.write_buffer_size, 3u << 20);
     EXPECT_EQ(options.max_background_jobs, 5);
-    EXPECT_EQ(options.level0_file_num_compaction_trigger, 6);
+    SiltOptions silt;
+    EXPECT_EQ(IsSilt(options, &silt) ? silt.max_hash_stores : options.level0_file_num_compaction_trigger, 6);
     EXPECT_EQ(options.compression, rocksdb::kNoCompression);
     EXPECT_NE(options.statistics, nullptr);
     settings.engine_options = "no_such_option=1";

@@ -10,9 +10,9 @@
 //   workloadf.
 //   Facebook: after Atikoglu et al., "Workload analysis of a large-scale key-value store", SIGMETRICS 2012, which we
 //   have only as others quote it. Shares of GET, SET and DELETE are table 5.1 of the NVMcached thesis, ETC's
-//   distributions those of public load generators. Hit rates and the smallest values of ETC are unverified. Chosen here:
-//   how skewed each pool is (Zipf 0.99, as for YCSB), which keys DELETE meets (all alike), one value size for APP, and
-//   what is marked so at Shape.
+//   distributions those of public load generators. Hit rates and the smallest values of ETC are unverified. Chosen
+//   here: how skewed each pool is (Zipf 0.99, as for YCSB), which keys DELETE meets (all alike), one value size for
+//   APP, and what is marked so at Shape.
 //
 // Thread-safety: a generator and a model belong to one thread; the rest is constant.
 

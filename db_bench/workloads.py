@@ -62,6 +62,7 @@ COLUMNS = {
     "leveled_durable": Column("leveled, durable sub-MemTables", "leveled", DURABLE),
     "trie_durable": Column("`trie`, durable sub-MemTables", "trie", DURABLE),
     "trie_skip_list": Column("`trie`, skip list", "trie", "skip_list"),
+    "silt_16": Column("`silt`, partitions=16", "silt", options="partitions=16"),
     "silt_filter": Column("`silt`, last_level_filter_bits=4", "silt", options="last_level_filter_bits=4"),
     # Of db_bench/frontier: no more space, runs and bytes written than universal at 16 runs under Zipf-distributed updates.
     "universal_16_partitioned": Column("universal 16, partitioned", "universal", runs=16, blocks=PARTITIONED),

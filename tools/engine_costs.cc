@@ -10,6 +10,7 @@
 #include "msls/key_trie_model.h"
 #include "msls/model_options.h"
 #include "table/silt/silt_merges.h"
+#include "table/trie_rules.h"
 #include "trie_table/compaction/key_picker.h"
 #include "trie_table/compaction/trie_options.h"
 
@@ -194,6 +195,9 @@ EngineCosts OrderedTrie(const EngineWorkload& workload) {
   return costs;
 }
 
+// Of a table with an ECT index, of each item beyond key and value: sequence number, lengths, and what blocks leave empty.
+constexpr double kEctBytesPerItem = 9;
+
 // With these options.
 Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
   const msls::Popularity& p = workload.popularity;
@@ -202,8 +206,12 @@ Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
   const double trigger = silt.merge_trigger;
   const double most = MaxHashStores(silt);
   double stores = std::clamp(trigger * flush / table, std::min(trigger, most), most);
-  // Partitions are merged by turns, so the next one has twice what all have on average.
-  if (silt.partitions > 1) stores = std::clamp(2 * (silt.space_bound - 1) * p.keys() / table, 1.0, most);
+  if (silt.partitions > 1) {
+    // They are merged by turns, so the next one has twice what all have on average; one flush before the bound.
+    const double live = 1 - kEctBytesPerItem / workload.item_bytes;
+    const double garbage = (1 + kSpaceHeadStart * (silt.space_bound - 1)) * live - 1 - table / p.keys();
+    stores = std::clamp(2 * garbage * p.keys() / table, 1.0, most);
+  }
   const double cut = silt.partitions > 1 ? 2 : 1;
   Report report;
   report.breakdown = {{"log", 1}, {"HashStores", cut * table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
@@ -324,10 +332,14 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
   limits.max_runs_to_hit = LimitsOf(workload, costs.before).max_runs_to_hit;
   SiltOptions best = now;
   bool keeps = KeepsLimits(limits, costs.before);
-  for (int trigger = 1; trigger <= kMostMergeTrigger && now.partitions == 1; trigger++) {
+  for (int i = 1; i <= kMostMergeTrigger; i++) {
     SiltOptions silt = now;
-    silt.merge_trigger = trigger;
-    silt.max_hash_stores = 0;
+    if (now.partitions > 1) {
+      silt.space_bound = 1.1 + 0.05 * i;
+    } else {
+      silt.merge_trigger = i;
+      silt.max_hash_stores = 0;
+    }
     const Report report = ReportOfSilt(workload, silt);
     if (!KeepsLimits(limits, report)) break;  // so do all that merge less often
     if (keeps && report.write_amplification >= costs.report.write_amplification) continue;
@@ -335,17 +347,15 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
     best = silt;
     costs.report = report;
   }
-  if (now.partitions > 1) {
-    costs.no_search = "A store with partitions is merged by its space_bound.";
-  } else if (!keeps) {
-    costs.no_search = "No merge_trigger keeps the limits.";
-  }
+  const std::string option = now.partitions > 1 ? "space_bound" : "merge_trigger";
+  if (!keeps) costs.no_search = "No " + option + " keeps the limits.";
   if (!HasBetterOptions(workload, costs)) {
     costs.report = costs.before;
     return costs;
   }
-  costs.engine_options = Text("merge_trigger=%.0f", best.merge_trigger);
-  if (now.max_hash_stores != 0) costs.engine_options += ";max_hash_stores=0";
+  costs.engine_options =
+      option + (now.partitions > 1 ? Text("=%.2f", best.space_bound) : Text("=%.0f", best.merge_trigger));
+  if (now.partitions == 1 && now.max_hash_stores != 0) costs.engine_options += ";max_hash_stores=0";
   const double tag_bits =
       std::ceil(FilterBits(now.table.filter_tag_bits, 1, costs.before.sorted_runs - 1, costs.report.sorted_runs - 1));
   if (tag_bits != now.table.filter_tag_bits) {

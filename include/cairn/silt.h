@@ -27,18 +27,18 @@ namespace cairn {
 // those above it the HashStores (with a cuckoo filter). A hit reads one block in the SortedStore, and so does a miss,
 // unless EctTableOptions::last_level_filter_bits gives it a filter.
 //
-// A merge rewrites the SortedStore of one partition: with N keys in it, a key is written about N / d times more. Use it
-// for many small values and few updates; a trie (trie.h) writes less.
+// A merge rewrites the SortedStore, or that of one partition: with N keys in it, a key is written about N / d times
+// more. Use it for many small values and few updates; a trie (trie.h) writes less.
 struct SiltOptions {
   // Hash and seed of the order, as in HashTrieOptions.
   std::string hash = "xxh3";
   uint64_t seed = kDefaultSeed;
 
-  // Parts of the hash space that are merged by turns, so that no merge needs more room than one of them: 1, 2, 4 ... 64.
-  // The store is then a trie of one depth (trie.h), and a flushed table is cut into the partitions' HashStores, which
-  // writes it once more. 1: a merge takes all HashStores and rewrites the whole SortedStore. A store with partitions
-  // cannot be opened without; one without gets them at any open.
-  int partitions = 16;
+  // Parts of the hash space that are merged by turns, so that no merge needs more room than one of them: 2, 4 ... 64;
+  // choose 16. The store is then a trie of one depth (trie.h), and a flushed table is cut into the partitions'
+  // HashStores, which writes it once more. 1: a merge takes all HashStores and rewrites the whole SortedStore. A store
+  // with partitions cannot be opened without; one without gets them at any open.
+  int partitions = 1;
 
   // With partitions: the bytes of tables per live byte that are tolerated, as TrieOptions::space_bound. Beyond it the
   // partition is merged that frees most per byte written. Tables of small items take more than their keys and values:
@@ -74,14 +74,13 @@ std::string SiltOptionsToString(const SiltOptions& options);
 rocksdb::Status ValidateSiltOptions(const SiltOptions& options);
 
 // Makes a column family a SILT store: comparator, table factory, levels and their triggers, with partitions also the
-// partitioner. What else the options
-// hold (write buffer, compression, merge operator ...) stays. Call UseSiltMerges for the database, too; otherwise
-// merges run on one thread.
+// partitioner. What else the options hold (write buffer, compression, merge operator ...) stays. Call UseSiltMerges for
+// the database, too; otherwise merges run on one thread, and a store with partitions is not opened.
 rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Adds what starts the merges: with partitions that of tries (UseTrieCompaction); without, the listener
-// `cairn.SiltMerges`, and max_subcompactions is raised to SiltOptions::merge_threads. Every opening of a SILT store adds
-// them, too.
+// `cairn.SiltMerges`, and max_subcompactions is raised to SiltOptions::merge_threads. Every opening of a SILT store
+// adds them, too.
 rocksdb::Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Both of the above.
@@ -136,7 +135,7 @@ struct SiltStats {
   SiltLevelStats hash_stores;
   SiltLevelStats sorted_store;
   uint64_t sorted_live_bytes = 0;  // keys and values in it
-  double hash_store_weight = 1;  // without partitions: mean part of a HashStore's writes that were of different keys
+  double hash_store_weight = 1;    // without partitions: mean part of a HashStore's writes that were of different keys
   // Since the column family was created, as far as its tables tell: data blocks, without indexes and filters.
   uint64_t flushed_bytes = 0;
   uint64_t compacted_bytes = 0;

@@ -71,8 +71,9 @@ Status ValidateSiltOptions(const SiltOptions& silt) {
   const int least = partitions == 1 ? silt.merge_trigger : 2;
   const int most = partitions == 1 ? 3000 : kMostHashStoresOfAPartition;
   if (silt.max_hash_stores != 0 && (silt.max_hash_stores < least || silt.max_hash_stores > most)) {
-    return bad("max_hash_stores", std::to_string(silt.max_hash_stores),
-               partitions == 1 ? "0 or merge_trigger to 3000" : "0 or 2 to " + std::to_string(most) + " with partitions");
+    return bad(
+        "max_hash_stores", std::to_string(silt.max_hash_stores),
+        partitions == 1 ? "0 or merge_trigger to 3000" : "0 or 2 to " + std::to_string(most) + " with partitions");
   }
   if (silt.merge_threads < 1 || silt.merge_threads > 1000) {
     return bad("merge_threads", std::to_string(silt.merge_threads), "1 to 1000");

@@ -15,9 +15,9 @@
 
 namespace cairn {
 
-// As in SiltOptions. An option string that names no partitions is of a store without.
+// As in SiltOptions.
 struct SiltMergeOptions {
-  int partitions = 1;
+  int partitions = SiltOptions().partitions;
   double space_bound = SiltOptions().space_bound;
   int merge_trigger = SiltOptions().merge_trigger;
   int max_hash_stores = SiltOptions().max_hash_stores;

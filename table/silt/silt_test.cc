@@ -315,8 +315,12 @@ TEST_F(SiltTest, PartitionsAreMergedByTurns) {
     for (it->SeekToFirst(); it->Valid(); it->Next()) ++keys;
     ASSERT_EQ(expected.size(), keys);
   };
+  SiltStats stats;
+  uint64_t most_hash_stores = 0;
   for (int round = 0; round < 12; ++round) {
     change(5000);
+    ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+    most_hash_stores = std::max(most_hash_stores, stats.hash_stores.files);
     if (round == 7) {
       snapshot = db_->GetSnapshot();
       at_snapshot = model;
@@ -333,12 +337,11 @@ TEST_F(SiltTest, PartitionsAreMergedByTurns) {
     check(at_snapshot, before);
   }
   db_->ReleaseSnapshot(snapshot);
-  SiltStats stats;
   ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
   printf("%s", SiltStatsToTable(stats).c_str());
   EXPECT_EQ(8, stats.options.partitions);
   EXPECT_EQ(8u, stats.sorted_store.files);
-  EXPECT_GT(stats.hash_stores.files, 8u);
+  EXPECT_GT(most_hash_stores, 8u);
   EXPECT_LE(stats.hash_stores.files, 8u * 6);
   db_.reset();
   rocksdb::ConfigOptions config;
@@ -758,11 +761,11 @@ TEST_F(SiltTest, RefusesWhatItCannotDo) {
 
 TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   SiltOptions silt;
-  ASSERT_TRUE(
-      SiltOptionsFromString("hash=sha1;seed=3;partitions=1;space_bound=1.25;merge_trigger=5;max_hash_stores=7;group=64;hmax=32;filter_tag_bits=9;"
-                            "last_level_filter_bits=3;index_residency=cache",
-                            &silt)
-          .ok());
+  ASSERT_TRUE(SiltOptionsFromString("hash=sha1;seed=3;partitions=1;space_bound=1.25;merge_trigger=5;max_hash_stores=7;"
+                                    "group=64;hmax=32;filter_tag_bits=9;"
+                                    "last_level_filter_bits=3;index_residency=cache",
+                                    &silt)
+                  .ok());
   SiltOptions copy;
   ASSERT_TRUE(SiltOptionsFromString(SiltOptionsToString(silt), &copy).ok());
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
@@ -773,8 +776,9 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(found));
   for (const char* bad :
        {"no_such=1", "merge_trigger=0", "merge_threads=0", "partitions=1;max_hash_stores=5;merge_trigger=6",
-        "partitions=3", "partitions=128", "partitions=0", "space_bound=1", "partitions=2;max_hash_stores=61", "group=8", "hmax=1",
-        "filter_tag_bits=3", "last_level_filter_bits=17", "hash=md5", "merge_trigger", "index_residency=no"}) {
+        "partitions=3", "partitions=128", "partitions=0", "space_bound=1", "partitions=2;max_hash_stores=61", "group=8",
+        "hmax=1", "filter_tag_bits=3", "last_level_filter_bits=17", "hash=md5", "merge_trigger",
+        "index_residency=no"}) {
     EXPECT_TRUE(SiltOptionsFromString(bad, &copy).IsInvalidArgument()) << bad;
   }
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
