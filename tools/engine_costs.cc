@@ -195,7 +195,7 @@ EngineCosts OrderedTrie(const EngineWorkload& workload) {
   return costs;
 }
 
-// Of a table with an ECT index, of each item beyond key and value: sequence number, lengths, and what blocks leave empty.
+// Of an item in a table with an ECT index, beyond key and value: sequence number, lengths, and what blocks leave empty.
 constexpr double kEctBytesPerItem = 9;
 
 // With these options.
