@@ -65,10 +65,8 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
                                  [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
                   listeners.end());
   if (Any(families, [](const FamilyOptions& of) { return IsTrie(of); })) AddListener<TrieListener>(&options);
-  const auto is_merged_whole = [](const FamilyOptions& of) {
-    SiltOptions silt;
-    return IsSilt(of, &silt) && silt.partitions == 1;
-  };
+  // A store of partitions is a trie.
+  const auto is_merged_whole = [](const FamilyOptions& of) { return IsSilt(of, nullptr) && !IsTrie(of); };
   if (Any(families, is_merged_whole)) AddListener<SiltMerges>(&options);
   if (!HasListener<SiltMerges>(options)) services->MergeSiltStores();
   if (Any(families, WantsRoundRobinTuner)) UseRoundRobinTuner(&options).PermitUncheckedError();

@@ -32,6 +32,16 @@ namespace {
 
 constexpr int kNoTrigger = 1 << 20;
 
+// *order gets the one that an engine's options name.
+Status PrepareForHash(const std::string& hash, uint64_t seed, rocksdb::ColumnFamilyOptions* options,
+                      const rocksdb::Comparator** order) {
+  HashKind kind = HashKind::kXxh3;
+  Status s = PrepareForHashOrder(options);
+  if (s.ok()) s = ParseHashKind(hash, &kind);
+  if (s.ok()) *order = seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, seed);
+  return s;
+}
+
 // The format that options hold below the wrapper that UseTrie puts around it; null: RocksDB's default.
 std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptions& options) {
   const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
@@ -119,17 +129,14 @@ void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptionText& 
 
 Status UseTrie(rocksdb::ColumnFamilyOptions* options, const HashTrieOptions& trie) {
   Status s = ValidateTrieOptions(trie);
-  if (!s.ok()) return s;
-  s = PrepareForHashOrder(options);
-  if (!s.ok()) return s;
-  HashKind kind = HashKind::kXxh3;
-  s = ParseHashKind(trie.hash, &kind);
+  const rocksdb::Comparator* order = nullptr;
+  if (s.ok()) s = PrepareForHash(trie.hash, trie.seed, options, &order);
   if (!s.ok()) return s;
   std::shared_ptr<rocksdb::TableFactory> format = FormatFor(*options, trie);
   std::shared_ptr<rocksdb::TableFactory> bottommost;
   s = BottommostFor(*options, trie, *format, &bottommost);
   if (!s.ok()) return s;
-  options->comparator = trie.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, trie.seed);
+  options->comparator = order;
   options->table_factory = std::make_shared<HashOrderTableFactory>(std::move(format), std::move(bottommost));
   UseTrieLevels(options, trie);
   return Status::OK();
@@ -260,13 +267,9 @@ HashTrieOptions PartitionsOf(const SiltOptions& silt) {
 
 Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   Status s = ValidateSiltOptions(silt);
+  const rocksdb::Comparator* order = nullptr;
+  if (s.ok()) s = PrepareForHash(silt.hash, silt.seed, options, &order);
   if (!s.ok()) return s;
-  s = PrepareForHashOrder(options);
-  if (!s.ok()) return s;
-  HashKind kind = HashKind::kXxh3;
-  s = ParseHashKind(silt.hash, &kind);
-  if (!s.ok()) return s;
-
   const rocksdb::BlockBasedTableOptions* blocks = nullptr;
   if (silt.table.table == nullptr && options->table_factory != nullptr &&
       options->table_factory->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName())) {
@@ -274,7 +277,7 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   }
   const std::shared_ptr<rocksdb::TableFactory> table =
       blocks != nullptr ? NewEctTableFactoryLike(*blocks, silt.table) : std::make_shared<EctTableFactory>(silt.table);
-  options->comparator = silt.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, silt.seed);
+  options->comparator = order;
   options->table_factory = std::make_shared<SiltTableFactory>(
       table, SiltMergeOptions{silt.partitions, silt.space_bound, silt.merge_trigger, silt.max_hash_stores});
   if (silt.partitions == 1) {

@@ -165,11 +165,9 @@ bool IsSiltStore(rocksdb::Version* version) {
   return typeid(tables) == typeid(SiltTableFactory);
 }
 
-// Null: the database has none, or the Version's tables none to ask.
+// Null: the database has none, or the column family is no trie. A SILT store's tables have none.
 VersionFilters* FiltersOf(rocksdb::Version* version) {
-  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr || IsSiltStore(version)) {
-    return nullptr;
-  }
+  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
   const auto& listeners = version->version_set()->db_options()->listeners;
   if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
   return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
@@ -207,11 +205,9 @@ class MemtablesOfFamilies {
 
 // Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
 bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
+  if (IsSiltStore(version)) return GetFromSilt(version, request) || GetFromOrdered(version, request);
   VersionFilters* const filters = FiltersOf(version);
-  if (filters != nullptr ? filters->Get(version, request) : IsSiltStore(version) && GetFromSilt(version, request)) {
-    return true;
-  }
-  return GetFromOrdered(version, request);
+  return (filters != nullptr && filters->Get(version, request)) || GetFromOrdered(version, request);
 }
 
 // Version::Get of Cairn's tables: a trie's are asked as its VersionFilter says; those of a SILT store and ordered ones,
@@ -774,7 +770,7 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
   if (!cairn::UsesCairnTables(this)) return own::VersionMultiGet(this, options, range, callback);
-  cairn::VersionFilters* const filters = cairn::FiltersOf(this);
+  cairn::VersionFilters* const filters = cairn::IsSiltStore(this) ? nullptr : cairn::FiltersOf(this);
   if (filters != nullptr) filters->MultiGet(this, options, range, callback);
   if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
   own::VersionMultiGet(this, options, range, callback);

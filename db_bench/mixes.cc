@@ -18,7 +18,7 @@ double Unit(uint64_t hash) { return (static_cast<double>(hash >> 11) + 0.5) * 0x
 
 uint64_t Between(uint64_t hash, uint64_t least, uint64_t most) { return least + hash % (most - least + 1); }
 
-// SIGMETRICS 2012, section 5: key sizes of ETC.
+// As load generators quote SIGMETRICS 2012 (see mixes.h): key sizes of ETC.
 size_t EtcKeyBytes(uint64_t hash) {
   constexpr double kMu = 30.7984;
   constexpr double kSigma = 8.20449;
@@ -27,7 +27,7 @@ size_t EtcKeyBytes(uint64_t hash) {
   return static_cast<size_t>(std::clamp(size, double{kDigits}, 250.0));  // memcached's longest key
 }
 
-// The same, table 5 and the distribution of larger values.
+// The same: shares of small values and the distribution of larger ones.
 size_t EtcValueBytes(uint64_t hash) {
   constexpr double kShares[] = {0.00536, 0.00047, 0.17820, 0.09239, 0.00018, 0.02740, 0.00065, 0.00606,
                                 0.00023, 0.00837, 0.00837, 0.08989, 0.00092, 0.00326, 0.01980};

@@ -15,6 +15,11 @@
 
 namespace cairn {
 
+// Of all entries. Raw keys hold eight bytes of sequence number and type.
+inline uint64_t KeyAndValueBytes(const rocksdb::TableProperties& properties) {
+  return properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
+}
+
 // The collectors that `options` ask for, to add others to; for the construction of one table builder, which they must
 // outlive.
 std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsOf(const rocksdb::TableBuilderOptions& options);

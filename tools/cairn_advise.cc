@@ -22,6 +22,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/metadata.h"
 #include "rocksdb/table_properties.h"
+#include "table/table_facts.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/database.h"
@@ -62,9 +63,7 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
   if (!s.ok()) return s;
   for (const auto& [name, properties] : tables) {
     found->entries += static_cast<double>(properties->num_entries);
-    // Sequence number and type are no part of a user's key.
-    found->raw_bytes += static_cast<double>(properties->raw_key_size + properties->raw_value_size) -
-                        8 * static_cast<double>(properties->num_entries);
+    found->raw_bytes += static_cast<double>(KeyAndValueBytes(*properties));
   }
   rocksdb::ColumnFamilyMetaData metadata;
   db->GetColumnFamilyMetaData(family, &metadata);

@@ -10,7 +10,6 @@
 #include "msls/key_trie_model.h"
 #include "msls/model_options.h"
 #include "table/silt/silt_merges.h"
-#include "table/trie_rules.h"
 #include "trie_table/compaction/key_picker.h"
 #include "trie_table/compaction/trie_options.h"
 
@@ -204,17 +203,12 @@ Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
   const double flush = workload.write_buffer_bytes / workload.item_bytes;
   const double table = p.Unique(flush);
   const double trigger = silt.merge_trigger;
-  const double most = MaxHashStores(silt);
-  double stores = std::clamp(trigger * flush / table, std::min(trigger, most), most);
-  if (silt.partitions > 1) {
-    // They are merged by turns, so the next one has twice what all have on average; one flush before the bound.
-    const double live = 1 - kEctBytesPerItem / workload.item_bytes;
-    const double garbage = (1 + kSpaceHeadStart * (silt.space_bound - 1)) * live - 1 - table / p.keys();
-    stores = std::clamp(2 * garbage * p.keys() / table, 1.0, most);
-  }
-  const double cut = silt.partitions > 1 ? 2 : 1;
+  const bool cut = silt.partitions > 1;  // a flushed table is written once more
+  const double stores = cut ? HashStoresAtTheBound(silt, 1 - kEctBytesPerItem / workload.item_bytes, table / p.keys())
+                            : std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
   Report report;
-  report.breakdown = {{"log", 1}, {"HashStores", cut * table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
+  report.breakdown = {
+      {"log", 1}, {"HashStores", (cut ? 2 : 1) * table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
   for (const msls::WriteCost& step : report.breakdown) report.write_amplification += step.value;
   report.space_amplification = 1 + (stores - 1) / 2 * table / p.keys();
   report.sorted_runs = 1 + (stores - 1) / 2;
@@ -330,11 +324,12 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
   EngineWorkload limits = workload;
   limits.max_space = LimitsOf(workload, costs.before).max_space_amplification;
   limits.max_runs_to_hit = LimitsOf(workload, costs.before).max_runs_to_hit;
+  const bool by_space = now.partitions > 1;
   SiltOptions best = now;
   bool keeps = KeepsLimits(limits, costs.before);
   for (int i = 1; i <= kMostMergeTrigger; i++) {
     SiltOptions silt = now;
-    if (now.partitions > 1) {
+    if (by_space) {
       silt.space_bound = 1.1 + 0.05 * i;
     } else {
       silt.merge_trigger = i;
@@ -347,15 +342,14 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
     best = silt;
     costs.report = report;
   }
-  const std::string option = now.partitions > 1 ? "space_bound" : "merge_trigger";
+  const std::string option = by_space ? "space_bound" : "merge_trigger";
   if (!keeps) costs.no_search = "No " + option + " keeps the limits.";
   if (!HasBetterOptions(workload, costs)) {
     costs.report = costs.before;
     return costs;
   }
-  costs.engine_options =
-      option + (now.partitions > 1 ? Text("=%.2f", best.space_bound) : Text("=%.0f", best.merge_trigger));
-  if (now.partitions == 1 && now.max_hash_stores != 0) costs.engine_options += ";max_hash_stores=0";
+  costs.engine_options = option + (by_space ? Text("=%.2f", best.space_bound) : Text("=%.0f", best.merge_trigger));
+  if (!by_space && now.max_hash_stores != 0) costs.engine_options += ";max_hash_stores=0";
   const double tag_bits =
       std::ceil(FilterBits(now.table.filter_tag_bits, 1, costs.before.sorted_runs - 1, costs.report.sorted_runs - 1));
   if (tag_bits != now.table.filter_tag_bits) {

@@ -18,6 +18,12 @@ using rocksdb::ConfigOptions;
 using rocksdb::OptionTypeInfo;
 using rocksdb::Status;
 
+bool IsNumber(const std::string& text) {
+  char* end = nullptr;
+  const double number = strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && std::isfinite(number);
+}
+
 namespace {
 
 // Of the Java parser's, all but the brackets, which begin and end an escape.
@@ -32,12 +38,6 @@ bool DecodeEscape(const std::string& text, size_t at, char* c) {
   if (!rocksdb::Slice(text.data() + at + 1, 2).DecodeHex(&byte)) return false;
   *c = byte[0];
   return true;
-}
-
-bool IsNumber(const std::string& text) {
-  char* end = nullptr;
-  const double number = strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && std::isfinite(number);
 }
 
 bool IsWholeNumber(const std::string& text) {

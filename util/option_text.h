@@ -58,6 +58,9 @@ rocksdb::Status ParseOptions(const std::string& text, const OptionTypes& types, 
 // What ParseOptions reads.
 std::string PrintOptions(const void* options, const OptionTypes& types);
 
+// Whether all of it is a finite number.
+bool IsNumber(const std::string& text);
+
 std::string EncodeOptionText(const std::string& value);
 std::string DecodeOptionText(const std::string& text);
 

@@ -2,20 +2,15 @@
 
 #include "cairn/silt.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <unordered_map>
 
-#include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_type.h"
 #include "table/ect/ect_table.h"
 #include "table/hash_order/hash_order.h"
-#include "table/hash_order/hash_order_options.h"
 #include "table/silt/silt_merges.h"
 #include "table/silt/silt_table.h"
 #include "util/class_of.h"
-#include "util/listeners.h"
 #include "util/option_text.h"
 
 namespace cairn {

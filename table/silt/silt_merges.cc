@@ -7,12 +7,19 @@
 #include "db/db_impl/db_impl.h"
 #include "rocksdb/experimental.h"
 #include "table/ect/ect_table.h"
+#include "table/trie_rules.h"
 
 namespace cairn {
 
 int MaxHashStores(const SiltOptions& silt) {
   const int most = silt.max_hash_stores != 0 ? silt.max_hash_stores : 3 * silt.merge_trigger;
   return silt.partitions == 1 ? most : std::clamp(most, 2, kMostHashStoresOfAPartition);
+}
+
+// As the trie's SpaceLedger has it: a head start, and the next flush.
+double HashStoresAtTheBound(const SiltOptions& silt, double live, double hash_store) {
+  const double garbage = (1 + kSpaceHeadStart * (silt.space_bound - 1)) * live - 1 - hash_store;
+  return std::clamp(2 * garbage / hash_store, 1.0, static_cast<double>(MaxHashStores(silt)));
 }
 
 double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_buffer_size) {

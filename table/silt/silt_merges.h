@@ -27,6 +27,11 @@ constexpr int kMostHashStoresOfAPartition = 60;
 // SiltOptions::max_hash_stores, or what it is by default.
 int MaxHashStores(const SiltOptions& silt);
 
+// HashStores of a partition when it is merged because the store is at its space bound: partitions are merged by turns,
+// so on average they have half of them. `live`: keys and values by the bytes of their tables. `hash_store`: keys of a
+// HashStore by those of its partition.
+double HashStoresAtTheBound(const SiltOptions& silt, double live, double hash_store);
+
 // What an entry takes in a memtable of skip lists beyond what it takes in a HashStore, bytes.
 constexpr double kMemtableBytesBeyondTable = 20;
 

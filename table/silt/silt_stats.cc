@@ -14,6 +14,7 @@
 #include "table/ect/ect_table.h"
 #include "table/ect/ect_table_index.h"
 #include "table/silt/silt_merges.h"
+#include "table/table_facts.h"
 #include "table/written_totals.h"
 #include "util/stats_text.h"
 
@@ -31,11 +32,6 @@ double Ratio(uint64_t a, uint64_t b) { return Ratio(static_cast<double>(a), stat
 uint64_t MemoryOf(const SiltLevelStats& level) { return level.layout_bytes + level.index_bytes + level.filter_bytes; }
 
 using PropertiesByNumber = std::unordered_map<uint64_t, std::shared_ptr<const rocksdb::TableProperties>>;
-
-// Raw keys hold eight bytes of sequence number and type.
-uint64_t LiveBytesOf(const rocksdb::TableProperties& properties) {
-  return properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
-}
 
 void AddFile(const rocksdb::SstFileMetaData& file, const rocksdb::TableProperties* properties, SiltLevelStats* level) {
   ++level->files;
@@ -71,7 +67,7 @@ Status ReadLevels(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, uint64_t
       const auto found = properties.find(file.file_number);
       const rocksdb::TableProperties* const table = found == properties.end() ? nullptr : found->second.get();
       const bool sorted = level.level + 1 == static_cast<int>(meta.levels.size());
-      if (sorted && table != nullptr) stats->sorted_live_bytes += LiveBytesOf(*table);
+      if (sorted && table != nullptr) stats->sorted_live_bytes += KeyAndValueBytes(*table);
       AddFile(file, table, sorted ? &stats->sorted_store : &stats->hash_stores);
     }
   }
@@ -108,14 +104,14 @@ double KeysOfAHashStore(const SiltStats& stats, uint64_t write_buffer_size) {
   return Ratio(static_cast<double>(write_buffer_size), entry + kMemtableBytesBeyondTable) / stats.options.partitions;
 }
 
-// Partitions are merged by turns, so on average they hold half of what the next one holds when it is merged.
 double HashStoresOfAMerge(const SiltStats& stats, double hash_store_keys) {
-  const double most = MaxHashStores(stats.options);
-  if (stats.options.partitions == 1) return std::min(most, stats.options.merge_trigger / stats.hash_store_weight);
-  const double entry = Ratio(stats.sorted_store.bytes, stats.sorted_store.keys);
-  const double garbage = stats.options.space_bound * Ratio(stats.sorted_live_bytes, stats.sorted_store.bytes) - 1;
-  const double keys = Ratio(2 * garbage * static_cast<double>(stats.sorted_store.keys), stats.options.partitions);
-  return entry > 0 ? std::clamp(Ratio(keys, hash_store_keys), 1.0, most) : most;
+  const SiltOptions& options = stats.options;
+  if (options.partitions == 1) {
+    return std::min<double>(MaxHashStores(options), options.merge_trigger / stats.hash_store_weight);
+  }
+  const double hash_store = Ratio(hash_store_keys * options.partitions, static_cast<double>(stats.sorted_store.keys));
+  if (hash_store == 0) return MaxHashStores(options);
+  return HashStoresAtTheBound(options, Ratio(stats.sorted_live_bytes, stats.sorted_store.bytes), hash_store);
 }
 
 SiltModelInput ModelInputOf(const SiltStats& stats, uint64_t write_buffer_size) {

@@ -266,10 +266,9 @@ rocksdb::OptionTypeInfo MemoryShareType() {
                                rocksdb::OptionVerificationType::kNormal, rocksdb::OptionTypeFlags::kMutable);
   info.SetParseFunc(
       [](const rocksdb::ConfigOptions& /*config*/, const std::string& name, const std::string& text, void* at) {
+        if (!IsNumber(text)) return Status::InvalidArgument(name + " is no number", text);
         FilterOptions parsed;
-        char* end = nullptr;
-        parsed.memory_share = std::strtod(text.c_str(), &end);
-        if (text.empty() || *end != '\0') return Status::InvalidArgument(name + " is no number", text);
+        parsed.memory_share = std::strtod(text.c_str(), nullptr);
         const Status s = ValidateFilterOptions(parsed);
         if (s.ok()) *static_cast<double*>(at) = parsed.memory_share;
         return s;

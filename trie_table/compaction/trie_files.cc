@@ -10,6 +10,7 @@
 #include "table/ect/ect_table_index.h"
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/hash_order_options.h"
+#include "table/table_facts.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_plan.h"
 
@@ -18,9 +19,7 @@ namespace cairn {
 using rocksdb::Status;
 
 void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
-  // Raw keys hold eight bytes of sequence number and type.
-  const uint64_t data = properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
-  file->data_bytes = std::min(file->bytes, data);
+  file->data_bytes = std::min(file->bytes, KeyAndValueBytes(properties));
   file->deletes = properties.num_deletions > 0;
   const auto found = properties.user_collected_properties.find(kSketchProperty);
   if (found == properties.user_collected_properties.end()) return;
