@@ -98,7 +98,7 @@ TEST(Engines, TriesHaveSubMemTablesUnlessToldOtherwise) {
 TEST(Engines, TheSiltStoreTakesItsShapeFromTheSettings) {
   EngineSettings settings;
   settings.filter_bits = 12;
-  settings.engine_options = "merge_trigger=5;merge_threads=3;group=128;seed=9";
+  settings.engine_options = "partitions=1;merge_trigger=5;merge_threads=3;group=128;seed=9";
   Options options;
   ASSERT_TRUE(FindEngine("silt")->configure(settings, &options).ok());
   SiltOptions silt;

@@ -181,7 +181,7 @@ class DbBenchTest(ProgramTest):
             "--write_buffer_size=65536",
             "--block_size=8192",
             "--subcompactions=3",
-            "--engine_options=merge_trigger=4;max_hash_stores=6;group=128",
+            "--engine_options=partitions=1;merge_trigger=4;max_hash_stores=6;group=128",
         )
         self.assertRegex(output, r"readrandom .*\(12\d\d\d of 20000 found\)")
         self.assertRegex(output, r"readseq .* ops/sec")

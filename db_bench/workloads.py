@@ -62,7 +62,7 @@ COLUMNS = {
     "leveled_durable": Column("leveled, durable sub-MemTables", "leveled", DURABLE),
     "trie_durable": Column("`trie`, durable sub-MemTables", "trie", DURABLE),
     "trie_skip_list": Column("`trie`, skip list", "trie", "skip_list"),
-    "silt_16": Column("`silt`, partitions=16", "silt", options="partitions=16"),
+    "silt_1": Column("`silt`, partitions=1", "silt", options="partitions=1"),
     "silt_filter": Column("`silt`, last_level_filter_bits=4", "silt", options="last_level_filter_bits=4"),
     # Of db_bench/frontier: no more space, runs and bytes written than universal at 16 runs under Zipf-distributed updates.
     "universal_16_partitioned": Column("universal 16, partitioned", "universal", runs=16, blocks=PARTITIONED),
@@ -601,7 +601,7 @@ WORKLOADS = {
             f"{items} stored once, then as many updates, {words}; memory for indexes, filters and blocks: {cache >> 20} MiB",
             f"--keys={keys}", f"--puts={2 * keys}", "--fill", f"--distribution={distribution}",
             f"--value_min={value}", f"--value_max={value}", f"--write_buffer_size={buffer}", f"--cache_size={cache}",
-            "--index_in_cache", "--gets=300000", "--missing_gets=300000", "--mixed_gets=300000",
+            "--index_in_cache", "--gets=300000", "--missing_gets=300000", "--mixed_gets=3000000",
         )
         for name, items, keys, value, buffer, cache in [
             ("small_2m", "2 M items of 64 bytes", 2000000, 48, 8 << 20, 8 << 20),

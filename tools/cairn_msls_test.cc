@@ -347,8 +347,9 @@ TEST_F(CairnMslsTest, AdviseTellsOptionsThatOpenADatabase) {
 
 // A database of an engine begins with the options that it has, and those that are told have the figures that are told.
 TEST_F(CairnMslsTest, AdviseTellsOptionsOfADatabase) {
-  for (const auto& each : std::map<std::string, std::string>{{"silt", "merge_trigger=4;filter_tag_bits=13"},
-                                                             {"trie", "root_trigger=16;slots=4;trigger=2"}}) {
+  const std::map<std::string, std::string> engines = {{"silt", "partitions=1;merge_trigger=4;filter_tag_bits=13"},
+                                                      {"trie", "root_trigger=16;slots=4;trigger=2"}};
+  for (const auto& each : engines) {
     const std::string engine = each.first;
     SCOPED_TRACE(engine);
     const auto told = [&](const std::string& options, std::string* fragment) {

@@ -382,7 +382,7 @@ double NumberIn(const std::string& json, const std::string& name) {
 }
 
 TEST_F(CairnTest, SiltByOptionsAndConversion) {
-  ProgramResult result = Cairn({"options", "silt", "--option", "merge_trigger=5;merge_threads=3;seed=7",
+  ProgramResult result = Cairn({"options", "silt", "--option", "partitions=1;merge_trigger=5;merge_threads=3;seed=7",
                                 "--rocksdb-option", "write_buffer_size=1000000"});
   ASSERT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "cairn.EctTable");

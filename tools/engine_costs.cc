@@ -196,6 +196,8 @@ EngineCosts OrderedTrie(const EngineWorkload& workload) {
 
 // Of an item in a table with an ECT index, beyond key and value: sequence number, lengths, and what blocks leave empty.
 constexpr double kEctBytesPerItem = 9;
+// Of such a table, whatever it holds: properties, checksums, footer. Much of a HashStore of a few dozen items.
+constexpr double kEctBytesPerTable = 1550;
 
 // With these options.
 Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
@@ -204,11 +206,14 @@ Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
   const double table = p.Unique(flush);
   const double trigger = silt.merge_trigger;
   const bool cut = silt.partitions > 1;  // a flushed table is written once more
-  const double stores = cut ? HashStoresAtTheBound(silt, 1 - kEctBytesPerItem / workload.item_bytes, table / p.keys())
-                            : std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
+  const double cut_table = table + silt.partitions * kEctBytesPerTable / workload.item_bytes;
+  const double stores =
+      cut ? HashStoresAtTheBound(silt, 1 - kEctBytesPerItem / workload.item_bytes, cut_table / p.keys())
+          : std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
   Report report;
-  report.breakdown = {
-      {"log", 1}, {"HashStores", (cut ? 2 : 1) * table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
+  report.breakdown = {{"log", 1},
+                      {"HashStores", (table + (cut ? cut_table : 0)) / flush},
+                      {"SortedStore", p.keys() / (stores * flush)}};
   for (const msls::WriteCost& step : report.breakdown) report.write_amplification += step.value;
   report.space_amplification = 1 + (stores - 1) / 2 * table / p.keys();
   report.sorted_runs = 1 + (stores - 1) / 2;
@@ -342,13 +347,14 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
     best = silt;
     costs.report = report;
   }
-  const std::string option = by_space ? "space_bound" : "merge_trigger";
-  if (!keeps) costs.no_search = "No " + option + " keeps the limits.";
+  if (!keeps)
+    costs.no_search = std::string("No ") + (by_space ? "space_bound" : "merge_trigger") + " keeps the limits.";
   if (!HasBetterOptions(workload, costs)) {
     costs.report = costs.before;
     return costs;
   }
-  costs.engine_options = option + (by_space ? Text("=%.2f", best.space_bound) : Text("=%.0f", best.merge_trigger));
+  costs.engine_options = by_space ? Text("space_bound=%.2f", best.space_bound)
+                                  : Text("partitions=1;merge_trigger=%.0f", best.merge_trigger);
   if (!by_space && now.max_hash_stores != 0) costs.engine_options += ";max_hash_stores=0";
   const double tag_bits =
       std::ceil(FilterBits(now.table.filter_tag_bits, 1, costs.before.sorted_runs - 1, costs.report.sorted_runs - 1));

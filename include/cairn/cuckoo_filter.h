@@ -70,6 +70,8 @@ class CuckooFilter {
   static IndexStatus Open(const void* data, size_t size, CuckooFilter* filter);
 
   bool MayContain(uint64_t hash) const;
+  // Begins to load what MayContain will read: call it for several filters, then ask them.
+  void Prefetch(uint64_t hash) const;
 
   // Asks for `count` hashes with overlapping cache misses; answers[i] is true if hashes[i] may be in the set.
   void MayContainBatch(const uint64_t* hashes, size_t count, bool* answers) const;

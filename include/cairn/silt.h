@@ -34,11 +34,11 @@ struct SiltOptions {
   std::string hash = "xxh3";
   uint64_t seed = kDefaultSeed;
 
-  // Parts of the hash space that are merged by turns, so that no merge needs more room than one of them: 2, 4 ... 64;
-  // choose 16. The store is then a trie of one depth (trie.h), and a flushed table is cut into the partitions'
-  // HashStores, which writes it once more. 1: a merge takes all HashStores and rewrites the whole SortedStore. A store
-  // with partitions cannot be opened without; one without gets them at any open.
-  int partitions = 1;
+  // Parts of the hash space that are merged by turns, so that no merge needs more room than one of them: 2, 4 ... 64.
+  // The store is a trie of one depth (trie.h), and a flushed table is cut into the partitions' HashStores, which writes
+  // it once more. 1: a merge takes all HashStores and rewrites the whole SortedStore. A store with partitions cannot be
+  // opened without; one without gets them at any open.
+  int partitions = 16;
 
   // With partitions: the bytes of tables per live byte that are tolerated, as TrieOptions::space_bound. Beyond it the
   // partition is merged that frees most per byte written. Tables of small items take more than their keys and values:

@@ -213,18 +213,19 @@ bool CuckooFilter::MayContain(uint64_t hash) const {
   return (static_cast<int>(BucketHas(place.bucket, place.tag)) | static_cast<int>(BucketHas(other, place.tag))) != 0;
 }
 
+void CuckooFilter::Prefetch(uint64_t hash) const {
+  if (buckets_ == 0) return;
+  const Place place = PlaceOf(hash, buckets_, tag_bits_);
+  const uint64_t other = OtherBucket(place.bucket, place.tag, buckets_);
+  __builtin_prefetch(slots_ + place.bucket * kSlots * tag_bits_ / 8);
+  __builtin_prefetch(slots_ + other * kSlots * tag_bits_ / 8);
+}
+
 void CuckooFilter::MayContainBatch(const uint64_t* hashes, size_t count, bool* answers) const {
   constexpr size_t kInFlight = 16;
   for (size_t begin = 0; begin < count; begin += kInFlight) {
     const size_t end = std::min(begin + kInFlight, count);
-    if (buckets_ != 0) {
-      for (size_t i = begin; i < end; ++i) {
-        const Place place = PlaceOf(hashes[i], buckets_, tag_bits_);
-        const uint64_t other = OtherBucket(place.bucket, place.tag, buckets_);
-        __builtin_prefetch(slots_ + place.bucket * kSlots * tag_bits_ / 8);
-        __builtin_prefetch(slots_ + other * kSlots * tag_bits_ / 8);
-      }
-    }
+    for (size_t i = begin; i < end; ++i) Prefetch(hashes[i]);
     for (size_t i = begin; i < end; ++i) answers[i] = MayContain(hashes[i]);
   }
 }

@@ -74,6 +74,7 @@ class EctTableReader final : public EctTableProbe {
 
   const KeyHash& hash() const override { return hash_; }
   bool MayHold(uint64_t hash) const override { return filter_->MayContain(hash); }
+  void PrefetchFilter(uint64_t hash) const override { filter_->Prefetch(hash); }
   void CountKeptFromLast() const override {
     if (filter_->is_cuckoo()) return;
     EctLookupCounts* const counts = counters_->lookups.Access();

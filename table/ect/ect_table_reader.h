@@ -35,6 +35,8 @@ class EctTableProbe : public WrappedTableReader {
   virtual const KeyHash& hash() const = 0;
   // What the table's filter says; true if it has none. Counts nothing.
   virtual bool MayHold(uint64_t hash) const = 0;
+  // Begins to load what MayHold will read: tables are chosen first, then asked, so that their cache misses overlap.
+  virtual void PrefetchFilter(uint64_t hash) const = 0;
   // Its filter has kept a lookup from it: counts those of a table of the SortedStore.
   virtual void CountKeptFromLast() const = 0;
   // Get of a key that the filter lets pass. `hash` is the key's.

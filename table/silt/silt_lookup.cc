@@ -35,10 +35,10 @@ class Tables {
     const rocksdb::VersionStorageInfo& storage = *version->storage_info();
     const LevelFilesBrief& stores = storage.LevelFilesBrief(0);
     if (stores.num_files > kMostTables) return false;
+    if (stores.num_files > 0 && !FindHash(stores.files[0], user_key)) return false;
     for (size_t i = 0; i < stores.num_files; ++i) {
       if (!Add(stores.files[i], 0)) return false;
     }
-    if (stores.num_files > 0 && !FindHash(stores.files[0], user_key)) return false;
     for (int level = 1; level < storage.num_non_empty_levels(); ++level) {
       const LevelFilesBrief& files = storage.LevelFilesBrief(level);
       if (files.num_files == 0) continue;
@@ -70,6 +70,7 @@ class Tables {
   bool Add(const FdWithKeyRange& file, int level) {
     const EctTableProbe* const reader = count_ < kMostTables ? ReaderOf(file) : nullptr;
     if (reader == nullptr) return false;
+    reader->PrefetchFilter(hash_);
     readers_[count_] = reader;
     files_[count_] = &file;
     levels_[count_++] = level;
