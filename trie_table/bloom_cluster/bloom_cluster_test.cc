@@ -444,6 +444,19 @@ TEST_F(BudgetTest, ShallowDepthsStayInMemoryWhenTheDeepestDoesNotFit) {
   EXPECT_EQ(FilterMemoryUsage(*directory_), 0u);
 }
 
+// One that opens no table any more, too.
+TEST_F(BudgetTest, AnotherFamilyOnTheCacheTakesItsPart) {
+  for (int i = 0; i < 14; ++i) AddAt(2, 25000);
+  const std::shared_ptr<FilterDirectory> first = directory_;
+  const uint64_t alone = FilterMemoryUsage(*first);
+  EXPECT_GT(alone, (size_t{1} << 20) / 2);
+  directory_ = std::make_shared<FilterDirectory>(first->options());
+  for (int i = 0; i < 14; ++i) AddAt(2, 25000);
+  EXPECT_LT(FilterMemoryUsage(*first), alone);
+  EXPECT_LE(FilterMemoryUsage(*first) + FilterMemoryUsage(*directory_), (size_t{1} << 20) * 9 / 10);
+  ExpectNoWrongNo();
+}
+
 TEST_F(BudgetTest, NothingIsMissedWhateverIsInMemory) {
   for (int step = 0; step < 300; ++step) {
     const uint64_t kind = random_() % 10;

@@ -43,6 +43,35 @@ uint64_t MembersOf(const FilterCover& cover, uint64_t slots) {
   return members;
 }
 
+// Those of the process that plan their memory.
+class PlanningDirectories {
+ public:
+  static void Add(std::weak_ptr<FilterDirectory> directory) {
+    PlanningDirectories* const all = The();
+    const MutexLock lock(&all->mutex_);
+    auto& list = all->directories_;
+    list.erase(std::remove_if(list.begin(), list.end(), [](const auto& each) { return each.expired(); }), list.end());
+    list.push_back(std::move(directory));
+  }
+  static std::vector<std::shared_ptr<FilterDirectory>> Open() {
+    std::vector<std::shared_ptr<FilterDirectory>> open;
+    PlanningDirectories* const all = The();
+    const MutexLock lock(&all->mutex_);
+    for (const std::weak_ptr<FilterDirectory>& each : all->directories_) {
+      if (auto directory = each.lock()) open.push_back(std::move(directory));
+    }
+    return open;
+  }
+
+ private:
+  static PlanningDirectories* The() {
+    static auto* const all = new PlanningDirectories();
+    return all;
+  }
+  CheckedMutex mutex_;
+  std::vector<std::weak_ptr<FilterDirectory>> directories_ CAIRN_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 int FilterDirectory::DeepestFrom(int depth) const {
@@ -77,12 +106,29 @@ void FilterDirectory::CountTable(int depth, int change, uint64_t keys, const std
 }
 
 void FilterDirectory::FitToPlan() {
-  if (!must_fit_.exchange(false, std::memory_order_relaxed)) return;
-  int grown = 0;
-  for (const std::shared_ptr<FilterContainer>& container : OpenContainers()) {
-    if (container->Fit(/*may_grow=*/grown < kContainersAtOnce)) ++grown;
+  if (must_fit_.exchange(false, std::memory_order_relaxed)) FitContainers(kContainersAtOnce);
+  if (options_.residency != FilterResidency::kCache) return;
+  for (const std::shared_ptr<FilterDirectory>& other : PlanningDirectories::Open()) {
+    if (other.get() != this) other->FitIfTooMuch();
   }
-  if (grown == kContainersAtOnce) must_fit_.store(true, std::memory_order_relaxed);
+}
+
+void FilterDirectory::FitContainers(int may_grow) {
+  int grown = 0;
+  bool waits = false;
+  for (const std::shared_ptr<FilterContainer>& container : OpenContainers()) {
+    waits |= grown == may_grow;
+    if (container->Fit(/*may_grow=*/grown < may_grow)) ++grown;
+  }
+  if (waits) must_fit_.store(true, std::memory_order_relaxed);
+}
+
+void FilterDirectory::FitIfTooMuch() {
+  {
+    const MutexLock lock(&plan_mutex_);
+    if (!share_.IsTooMuch()) return;
+  }
+  if (Plan(nullptr)) FitContainers(/*may_grow=*/0);
 }
 
 std::vector<FilterNeed> FilterDirectory::Needs() const {
@@ -96,6 +142,8 @@ std::vector<FilterNeed> FilterDirectory::Needs() const {
 bool FilterDirectory::Plan(const std::shared_ptr<rocksdb::Cache>& cache) {
   const MutexLock lock(&plan_mutex_);
   if (planned_cache_ == nullptr) planned_cache_ = cache;
+  if (!is_listed_) PlanningDirectories::Add(weak_from_this());
+  is_listed_ = true;
   const std::vector<FilterNeed> needs = Needs();
   uint64_t all = 0;
   for (const FilterNeed& need : needs) all += FilterBytes(need.keys, need.bits);

@@ -39,7 +39,7 @@ struct FilterMemo;
 
 constexpr double kMaxBitsPerKey = 20;
 
-class FilterDirectory {
+class FilterDirectory : public std::enable_shared_from_this<FilterDirectory> {
  public:
   explicit FilterDirectory(const FilterOptions& options) : options_(options), memory_share_(options.memory_share) {}
 
@@ -59,7 +59,8 @@ class FilterDirectory {
   double BitsInMemoryAt(int depth) const;
   // A table with so many keys at this depth is being opened (1) or closed (-1).
   void CountTable(int depth, int change, uint64_t keys, const std::shared_ptr<rocksdb::Cache>& cache);
-  // Drops other filters from memory, or reads a few, as is planned since the last table.
+  // Drops other filters from memory, or reads a few, as is planned since the last table. Who shares the cache drops
+  // what is now too much.
   // REQUIRES: the caller holds no lock of a container.
   void FitToPlan();
   // For tables that are opened from now on.
@@ -90,6 +91,8 @@ class FilterDirectory {
   int DeepestFrom(int depth) const;
   // Whether some depth gets more or less than before.
   bool Plan(const std::shared_ptr<rocksdb::Cache>& cache);
+  void FitContainers(int may_grow);
+  void FitIfTooMuch();
 
   const FilterOptions options_;
   FilterCounters counters_;
@@ -103,6 +106,7 @@ class FilterDirectory {
   CheckedMutex plan_mutex_;
   std::shared_ptr<rocksdb::Cache> planned_cache_ CAIRN_GUARDED_BY(plan_mutex_);
   CacheShare share_ CAIRN_GUARDED_BY(plan_mutex_);
+  bool is_listed_ CAIRN_GUARDED_BY(plan_mutex_) = false;
   CheckedMutex mutex_;
   std::unordered_map<uint64_t, std::weak_ptr<FilterContainer>> containers_ CAIRN_GUARDED_BY(mutex_);
   size_t sweep_at_ CAIRN_GUARDED_BY(mutex_) = 64;

@@ -65,8 +65,14 @@ uint64_t CacheShare::Ask(const std::shared_ptr<rocksdb::Cache>& cache, uint64_t 
   if (all_needs_ == nullptr) all_needs_ = NeedsOf(cache.get());
   const uint64_t all = all_needs_->fetch_add(need - need_, std::memory_order_relaxed) + need - need_;
   need_ = need;
+  all_when_asked_ = all;
   const double capacity = share * static_cast<double>(cache->GetCapacity());
   return static_cast<uint64_t>(need == 0 ? capacity : capacity * static_cast<double>(need) / static_cast<double>(all));
+}
+
+bool CacheShare::IsTooMuch() const {
+  return all_needs_ != nullptr && need_ != 0 &&
+         all_needs_->load(std::memory_order_relaxed) > all_when_asked_ + all_when_asked_ / 8;
 }
 
 }  // namespace cairn

@@ -40,10 +40,13 @@ class CacheShare {
   // Says that filters of `need` bytes are there, and returns how many of them may be in memory: their part of `share`
   // of the cache. 0 without a cache.
   uint64_t Ask(const std::shared_ptr<rocksdb::Cache>& cache, uint64_t need, double share);
+  // Whether others need so much more since then that this one has an eighth too much.
+  bool IsTooMuch() const;
 
  private:
   std::shared_ptr<std::atomic<uint64_t>> all_needs_;  // of those who share the cache
   uint64_t need_ = 0;                                 // this one's part of it
+  uint64_t all_when_asked_ = 0;
 };
 
 }  // namespace cairn

@@ -52,8 +52,13 @@ TEST(FilterBudgetTest, WhoeverSharesACacheSharesItsPart) {
   EXPECT_EQ(first.Ask(cache, 1000, 0.5), 500000u);
   {
     CacheShare second;
+    EXPECT_FALSE(first.IsTooMuch());
+    EXPECT_EQ(second.Ask(cache, 100, 0.5), 45454u);
+    EXPECT_FALSE(first.IsTooMuch()) << "a tenth";
     EXPECT_EQ(second.Ask(cache, 3000, 0.5), 375000u);
+    EXPECT_TRUE(first.IsTooMuch());
     EXPECT_EQ(first.Ask(cache, 1000, 0.5), 125000u);
+    EXPECT_FALSE(first.IsTooMuch());
     EXPECT_EQ(first.Ask(cache, 3000, 0.5), 250000u);
   }
   EXPECT_EQ(first.Ask(cache, 3000, 0.5), 500000u) << "the second is gone";
