@@ -10,6 +10,7 @@
 #include "cairn/trie.h"
 #include "cairn/version.h"
 #include "db/entry_sizes.h"
+#include "db/expired_entries.h"
 #include "db/opening.h"
 #include "db/set_options.h"
 #include "db/stored_seed.h"
@@ -494,7 +495,7 @@ Status CairnDB::Get(const ReadOptions& options, ColumnFamilyHandle* family, cons
     GetImplOptions get_options;
     get_options.column_family = family;
     get_options.value = value;
-    return DBImpl::GetImpl(of_get, key, get_options);
+    return GetUnexpired(of_get, key, get_options);
   });
 }
 
@@ -508,10 +509,41 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
       return GetImpl(options, key.ToString(), get_options);
     }
     return AskCache(cache, options, get_options.column_family, key, get_options.value,
-                    [&](rocksdb::PinnableSlice* /*value*/) { return DBImpl::GetImpl(options, key, get_options); });
+                    [&](rocksdb::PinnableSlice* /*value*/) { return GetUnexpired(options, key, get_options); });
   }
-  if (options.read_tier != rocksdb::kPersistedTier) return DBImpl::GetImpl(options, key, get_options);
-  return DBImpl::GetImpl(ForMemTables(options), key, get_options);
+  if (options.read_tier != rocksdb::kPersistedTier) return GetUnexpired(options, key, get_options);
+  return GetUnexpired(ForMemTables(options), key, get_options);
+}
+
+Status CairnDB::GetUnexpired(const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
+  const Status s = DBImpl::GetImpl(options, key, get_options);
+  if (!s.ok() || get_options.value == nullptr || !get_options.get_value) return s;
+  const uint64_t before = ExpiredBefore(get_options.column_family, immutable_db_options_.clock);
+  if (TtlStampOf(*get_options.value) >= before) return s;
+  get_options.value->Reset();
+  return Status::NotFound();
+}
+
+void CairnDB::MultiGetUnexpired(const ReadOptions& options, size_t count, ColumnFamilyHandle** families,
+                                const Slice* keys, rocksdb::PinnableSlice* values, std::string* timestamps,
+                                Status* statuses, bool sorted_input) {
+  DBImpl::MultiGet(options, count, families, keys, values, timestamps, statuses, sorted_input);
+  for (size_t i = 0; i < count; ++i) {
+    if (!statuses[i].ok()) continue;
+    const uint64_t before = ExpiredBefore(families[i], immutable_db_options_.clock);
+    if (before == 0 || TtlStampOf(values[i]) >= before) continue;
+    values[i].Reset();
+    statuses[i] = Status::NotFound();
+  }
+}
+
+rocksdb::Iterator* CairnDB::NewIterator(const ReadOptions& options, ColumnFamilyHandle* family) {
+  const int32_t* const ttl =
+      TtlOf(port::ImmutableOptionsOf(*static_cast<rocksdb::ColumnFamilyHandleImpl*>(family)->cfd()));
+  if (ttl == nullptr) return DBImpl::NewIterator(options, family);
+  ReadOptions with_values(options);
+  with_values.allow_unprepared_value = false;
+  return WithoutExpired(DBImpl::NewIterator(with_values, family), ttl, immutable_db_options_.clock);
 }
 
 void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFamilyHandle** families, const Slice* keys,
@@ -537,13 +569,13 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
                     [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
                         rocksdb::PinnableSlice* left_values, Status* left_statuses) {
                       read.Stop();
-                      DBImpl::MultiGet(options, left, left_families, left_keys, left_values, nullptr, left_statuses,
-                                       sorted_input);
+                      MultiGetUnexpired(options, left, left_families, left_keys, left_values, nullptr, left_statuses,
+                                        sorted_input);
                     });
     if (!answers.empty()) CountCachedMultiGet(count, families, answers, values, &read);
     return;
   }
-  DBImpl::MultiGet(ForMemTables(options), count, families, keys, values, timestamps, statuses, sorted_input);
+  MultiGetUnexpired(ForMemTables(options), count, families, keys, values, timestamps, statuses, sorted_input);
 }
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, const Slice* keys,

@@ -171,6 +171,9 @@ class CairnDB final : public port::DbImpl {
   void MultiGetEntity(const rocksdb::ReadOptions& options, size_t count, const rocksdb::Slice* keys,
                       rocksdb::PinnableAttributeGroups* results) override;
 
+  using rocksdb::DBImpl::NewIterator;
+  rocksdb::Iterator* NewIterator(const rocksdb::ReadOptions& options, rocksdb::ColumnFamilyHandle* family) override;
+
   rocksdb::Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
   using rocksdb::DBImpl::CompactRange;
   rocksdb::Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family,
@@ -251,6 +254,12 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status AskCache(DatabaseCache* cache, const rocksdb::ReadOptions& options,
                            rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& key,
                            rocksdb::PinnableSlice* value, const ReadTree& read_tree);
+  // RocksDB's own reads, but of what has expired.
+  rocksdb::Status GetUnexpired(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
+                               GetImplOptions& get_options);
+  void MultiGetUnexpired(const rocksdb::ReadOptions& options, size_t count, rocksdb::ColumnFamilyHandle** families,
+                         const rocksdb::Slice* keys, rocksdb::PinnableSlice* values, std::string* timestamps,
+                         rocksdb::Status* statuses, bool sorted_input);
   // What a read of persisted data means here.
   rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
 };

@@ -145,7 +145,7 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const HashTrieOptions& tri
 Status UseTrie(rocksdb::ColumnFamilyOptions* options, const KeyTrieOptions& trie) {
   Status s = ValidateTrieOptions(trie);
   rocksdb::ColumnFamilyOptions changed = *options;
-  if (s.ok()) s = CompactBySizeOnly("a trie in key order", &changed);
+  if (s.ok()) s = ObeyAges("a trie in key order", &changed);
   if (s.ok()) s = UseTablesInKeyOrder(&changed, trie);
   if (!s.ok()) return s;
   UseTrieLevels(&changed, trie);

@@ -674,6 +674,14 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
   return make();
 }
 
+// RocksDB refuses compaction by age where tables are not block-based, though it asks nothing of them for that.
+Status ColumnFamilyData::ValidateOptions(const DBOptions& database, const ColumnFamilyOptions& family) {
+  if (!cairn::UsesHashOrder(family.comparator)) return own::ValidateFamily(database, family);
+  ColumnFamilyOptions ageless(family);
+  ageless.ttl = ageless.periodic_compaction_seconds = 0;
+  return own::ValidateFamily(database, ageless);
+}
+
 // RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A
 // trie writes one for each child; a memory file system fills with zeros, and clears, what it takes.
 uint64_t Compaction::OutputFilePreallocationSize() const {

@@ -27,8 +27,6 @@ constexpr const char* kNotForTries[] = {
     "target_file_size_multiplier",
     "soft_pending_compaction_bytes_limit",
     "hard_pending_compaction_bytes_limit",
-    "ttl",
-    "periodic_compaction_seconds",
     "read_triggered_compaction_threshold",
     "compaction_options_universal",
     "compaction_options_fifo",

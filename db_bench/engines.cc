@@ -248,8 +248,6 @@ void RefuseByTrie(Engine* engine) {
       {"fifo_compaction_allow_compaction", "belongs to FIFO compaction"},
       {"fifo_compaction_ttl", "belongs to FIFO compaction"},
       {"fifo_age_for_warm", "belongs to FIFO compaction"},
-      {"periodic_compaction_seconds", "has no meaning in a trie"},
-      {"ttl_seconds", "has no meaning in a trie"},
       {"use_plain_table", "contradicts --engine, which decides the tables"},
       {"use_cuckoo_table", "contradicts --engine, which decides the tables"},
       {"use_ribbon_filter", "contradicts --engine, whose filters are Bloom filters of --bloom_bits"},

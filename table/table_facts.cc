@@ -3,15 +3,18 @@
 #include <utility>
 
 #include "db/dbformat.h"
+#include "table/ttl_stamps.h"
 
 namespace cairn {
 
 namespace {
 
+enum class Stamps { kNone, kOfTtl };
+
 class FactsCollector : public rocksdb::InternalTblPropColl {
  public:
-  FactsCollector(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as)
-      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as) {}
+  FactsCollector(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as, Stamps in_values)
+      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as), in_values_(in_values) {}
 
   const char* Name() const override { return "cairn.TableFacts"; }
 
@@ -34,6 +37,7 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
     current_ = position;
     has_current_ = true;
     entry_ = EntryOf(type);
+    if (in_values_ == Stamps::kOfTtl && type == rocksdb::kTypeValue) stamps_.Add(position, TtlStampOf(value));
     return rocksdb::Status::OK();
   }
 
@@ -47,6 +51,7 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
       sketch_.Sort();
       sketch_.EncodeTo(&encoded);
       properties->emplace(kSketchProperty, std::move(encoded));
+      if (in_values_ == Stamps::kOfTtl) properties->emplace(kTtlStampsProperty, stamps_.Encode());
     }
     if (totals_ != nullptr) totals_->Add(counted_as_, blocks_bytes_ + open_block_bytes_);
     if (totals_ != nullptr) properties->emplace(kWrittenProperty, EncodeWrittenTotals(*totals_));
@@ -82,6 +87,8 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
   const KeyHash hash_;
   const std::shared_ptr<WrittenTotals> totals_;
   const WrittenBy counted_as_;
+  const Stamps in_values_;
+  TtlStampSample stamps_;
   uint64_t blocks_bytes_ = 0;      // of the data blocks written so far
   uint64_t open_block_bytes_ = 0;  // keys and values of the one that fills up
   KeySketch sketch_;
@@ -92,17 +99,19 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
 
 class FactsCollectorFactory : public rocksdb::InternalTblPropCollFactory {
  public:
-  FactsCollectorFactory(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as)
-      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as) {}
+  FactsCollectorFactory(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as,
+                        Stamps in_values)
+      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as), in_values_(in_values) {}
   const char* Name() const override { return "cairn.TableFacts"; }
   rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
-    return new FactsCollector(hash_, totals_, counted_as_);
+    return new FactsCollector(hash_, totals_, counted_as_, in_values_);
   }
 
  private:
   const KeyHash hash_;
   const std::shared_ptr<WrittenTotals> totals_;
   const WrittenBy counted_as_;
+  const Stamps in_values_;
 };
 
 // A trie's scheduler counts whole files; other column families' tables count themselves.
@@ -146,7 +155,9 @@ std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
   if (hash == nullptr) hash = &any_order;
   std::shared_ptr<WrittenTotals> totals;
   if (!options.db_session_id.empty()) totals = WrittenTotalsOf(options.db_session_id, options.column_family_id);
-  collectors->push_back(std::make_unique<FactsCollectorFactory>(*hash, std::move(totals), CountedAs(options)));
+  const Stamps in_values = TtlOf(options.ioptions) == nullptr ? Stamps::kNone : Stamps::kOfTtl;
+  collectors->push_back(
+      std::make_unique<FactsCollectorFactory>(*hash, std::move(totals), CountedAs(options), in_values));
   return collectors;
 }
 

@@ -1,5 +1,5 @@
 // The properties that engines in hash order add to every table: the column family's totals and, in tries, a sketch of
-// its keys.
+// its keys and the times of its values (ttl_stamps.h).
 //
 // Thread-safety: a TableFacts serves one table builder.
 

@@ -574,8 +574,8 @@ TEST_F(OpeningTest, SetOptionsThatTheEngineDoesNotFollowAreRefused) {
   auto db = Open(Trie());
   for (const char* option :
        {"level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger",
-        "max_bytes_for_level_base", "max_bytes_for_level_multiplier", "max_compaction_bytes", "ttl",
-        "periodic_compaction_seconds", "soft_pending_compaction_bytes_limit", "hard_pending_compaction_bytes_limit"}) {
+        "max_bytes_for_level_base", "max_bytes_for_level_multiplier", "max_compaction_bytes",
+        "soft_pending_compaction_bytes_limit", "hard_pending_compaction_bytes_limit"}) {
     const Status s = db->SetOptions({{option, "12"}});
     EXPECT_TRUE(s.IsNotSupported()) << option << ": " << s.ToString();
     EXPECT_NE(s.ToString().find(option), std::string::npos) << s.ToString();

@@ -134,8 +134,8 @@ struct Difference {
   const char* reason;
 };
 const Difference kDifferences[] = {
-    {"(level0_.*_trigger|max_bytes_for_level_.*|max_compaction_bytes|target_file_size_multiplier|ttl|"
-     "(soft|hard)_pending_compaction_bytes_limit|periodic_compaction_seconds|compaction_options_(universal|fifo).*|"
+    {"(level0_.*_trigger|max_bytes_for_level_.*|max_compaction_bytes|target_file_size_multiplier|"
+     "(soft|hard)_pending_compaction_bytes_limit|compaction_options_(universal|fifo).*|"
      "read_triggered_compaction_threshold|sst_partitioner_factory)=.*",
      "ordered_trie|trie|trie_sst|silt", "Not implemented", "a trie compacts by its own options"},
     {"comparator=.*", "trie|trie_sst|silt", "Invalid argument", "theirs is another"},

@@ -54,22 +54,14 @@ void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options
       options->memtable_factory->IsInstanceOf(SubMemTableFactory::kClassName())) {
     options->memtable_factory = before.memtable_factory;
   }
-  options->ttl = before.ttl;
-  options->periodic_compaction_seconds = before.periodic_compaction_seconds;
+  if (options->ttl == 0) options->ttl = before.ttl;
+  if (options->periodic_compaction_seconds == 0) {
+    options->periodic_compaction_seconds = before.periodic_compaction_seconds;
+  }
 }
 
 // What has no meaning in the new engine goes. What the user must have asked for gets a note.
 void DropWhatHasNoMeaning(const std::string& family, ColumnFamilyOptions* options, std::vector<std::string>* notes) {
-  // RocksDB writes its own default into OPTIONS files as if it had been asked for.
-  constexpr uint64_t kDefaultSeconds = 30 * 24 * 60 * 60;
-  for (uint64_t* seconds : {&options->ttl, &options->periodic_compaction_seconds}) {
-    if (*seconds != 0 && *seconds < kDefaultSeconds * 1000 && *seconds != kDefaultSeconds) {
-      notes->push_back("column family \"" + family +
-                       "\": " + (seconds == &options->ttl ? "ttl" : "periodic_compaction_seconds") + " (" +
-                       std::to_string(*seconds) + " s) is left behind: a store in hash order compacts by size only");
-    }
-    *seconds = 0;
-  }
   if (options->prefix_extractor == nullptr) return;
   notes->push_back(
       "column family \"" + family + "\": prefix_extractor " + options->prefix_extractor->AsString() +

@@ -108,7 +108,9 @@ struct TrieStats {
   uint64_t dropped_tables = 0;     // of a trie in key order: unread, because a range deletion covered all their keys
   uint64_t scan_merges = 0;        // of a trie in key order: because of scans (KeyTrieOptions::scan_merge), of any kind
   uint64_t scan_merged_bytes = 0;  // ... and what they wrote
-  uint64_t split_compactions = 0;  // of ingested files, and of files written under another fan_out or number of slots
+  uint64_t age_compactions = 0;    // because of the options ttl and periodic_compaction_seconds, of any kind
+  uint64_t age_compacted_bytes = 0;  // ... and what they wrote
+  uint64_t split_compactions = 0;    // of ingested files, and of files written under another fan_out or number of slots
   uint64_t failed_compactions = 0;
   uint64_t delayed_write_rate = 0;  // bytes per second that writers are held to because the root is behind; 0: none
   uint64_t pick_micros = 0;         // spent choosing compactions

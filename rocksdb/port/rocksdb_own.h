@@ -215,6 +215,9 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
+rocksdb::Status ValidateFamily(const rocksdb::DBOptions& database,
+                               const rocksdb::ColumnFamilyOptions& family) asm("cairn_rocksdb_ValidateFamily");
+
 uint64_t PreallocatedOutputBytes(const rocksdb::Compaction* compaction) asm("cairn_rocksdb_PreallocatedOutputBytes");
 
 rocksdb::InternalIterator* MergeForCompaction(

@@ -15,25 +15,17 @@ using rocksdb::Status;
 
 namespace {
 
-// Neither set, nor what RocksDB writes into OPTIONS files when it is not set (30 days).
-bool IsAskedFor(uint64_t seconds) {
-  constexpr uint64_t kUnset = 0xfffffffffffffffe;
-  constexpr uint64_t kWhenUnset = 30 * 24 * 60 * 60;
-  return seconds != 0 && seconds != kUnset && seconds != kWhenUnset;
-}
+constexpr uint64_t kUnset = 0xfffffffffffffffe;
 
 }  // namespace
 
-Status CompactBySizeOnly(const std::string& store, rocksdb::ColumnFamilyOptions* options) {
-  if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
-    return Status::NotSupported("ttl and periodic_compaction_seconds",
-                                store + " compacts by size only; use a compaction filter and a manual compaction");
-  }
+Status ObeyAges(const std::string& store, rocksdb::ColumnFamilyOptions* options) {
   if (port::CompactsWhatIsRead(*options)) {
-    return Status::NotSupported("read_triggered_compaction_threshold", store + " compacts by size only");
+    return Status::NotSupported("read_triggered_compaction_threshold", store + " compacts by size and age only");
   }
-  options->ttl = 0;
-  options->periodic_compaction_seconds = 0;
+  for (uint64_t* age : {&options->ttl, &options->periodic_compaction_seconds}) {
+    if (*age == kUnset || *age == kAgeByDefault) *age = 0;
+  }
   return Status::OK();
 }
 
@@ -44,7 +36,7 @@ Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
   if (options->comparator != nullptr && options->comparator->timestamp_size() > 0) {
     return Status::NotSupported("user-defined timestamps", "a store in hash order has none");
   }
-  return CompactBySizeOnly("a store in hash order", options);
+  return ObeyAges("a store in hash order", options);
 }
 
 Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::string& family) {

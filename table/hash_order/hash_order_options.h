@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "rocksdb/options.h"
@@ -9,13 +10,15 @@
 
 namespace cairn {
 
-// NotSupported if the options ask for what needs key order, timestamps or compaction by age. Otherwise switches off
-// compaction by age, which RocksDB's defaults leave open and foreign tables must not have.
+// NotSupported if the options ask for what needs key order or timestamps; and as ObeyAges.
 rocksdb::Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options);
 
-// NotSupported if the options ask for compaction of what is old or much read, which `store` does not do. Otherwise
-// switches off what RocksDB's defaults leave open.
-rocksdb::Status CompactBySizeOnly(const std::string& store, rocksdb::ColumnFamilyOptions* options);
+// What RocksDB takes for ttl and periodic_compaction_seconds where nobody has set them. Here it means none.
+constexpr uint64_t kAgeByDefault = 30 * 24 * 60 * 60;
+
+// NotSupported if the options ask for compaction of what is read much, which `store` does not do. Otherwise switches
+// off compaction by age where RocksDB's defaults leave it open.
+rocksdb::Status ObeyAges(const std::string& store, rocksdb::ColumnFamilyOptions* options);
 
 // NotSupported, naming the column family, if its options have come, after they were prepared, to ask for what would
 // give wrong answers in hash order or in cairn.PrefixOrder, or to write range tombstones where none are taken. For

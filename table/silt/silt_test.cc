@@ -754,9 +754,6 @@ TEST_F(SiltTest, RefusesWhatItCannotDo) {
   EXPECT_FALSE(UseSilt(&options_, silt).ok());
   options_.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(3));
   EXPECT_TRUE(UseSilt(&options_).IsNotSupported());
-  options_ = rocksdb::Options();
-  options_.ttl = 1000;
-  EXPECT_TRUE(UseSilt(&options_).IsNotSupported());
 }
 
 TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {

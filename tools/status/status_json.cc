@@ -77,6 +77,8 @@ Json TrieToJson(const FamilyStatus& family) {
             {"split", trie.split_compactions},
             {"failed", trie.failed_compactions}}},
           {"moved_tables", trie.moved_tables},
+          {"age_compactions", trie.age_compactions},
+          {"age_compacted_bytes", trie.age_compacted_bytes},
           {"scan_merges", trie.scan_merges},
           {"scan_merged_bytes", trie.scan_merged_bytes},
           {"write_throttle_bytes_per_second", trie.delayed_write_rate},

@@ -32,7 +32,7 @@ int HashPicker::FilledSlots(const ContainerId& id, const Container& container) c
 double HashPicker::CachedMergedShare(const ContainerId& id, const Container& container) {
   const auto found = shares_.find(id);
   if (found != shares_.end() && found->second.version == container.version) return found->second.share;
-  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share(), snapshots_);
+  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share(), snapshots_, expired_before_);
   shares_[id] = {container.version, share};
   return share;
 }
@@ -155,7 +155,11 @@ bool HashPicker::PickDueSplit(const std::map<uint64_t, double>& holding, TrieJob
   return found;
 }
 
-// One table with nothing below it is written again for its blobs, and if that may remove what it deletes.
+bool HashPicker::HasOlderBelow(const ContainerId& id, const Container& container, const TrieFile& file) const {
+  return id.depth == 0 || !IsLeaf(container) || file.level != container.slots.rbegin()->first;
+}
+
+// One table with nothing below it is written again for its blobs or by period, and if that may remove what it deletes.
 std::map<ContainerId, WantedTables::Why> HashPicker::WantedContainers(std::map<uint64_t, double>* holding) {
   std::map<ContainerId, WantedTables::Why> containers;
   wanted_.Visit([&](uint64_t number, WantedTables::Why why) {
@@ -168,11 +172,12 @@ std::map<ContainerId, WantedTables::Why> HashPicker::WantedContainers(std::map<u
     const Container& container = *shape_->Find(id);
     const bool at_rest = id.depth > 0 && IsLeaf(container) && container.files == 1 &&
                          container.slots.begin()->first == shape_->LastLevel(id.depth);
-    const bool at_once = !at_rest || why == WantedTables::Why::kBlobs;
+    const bool rewrites = WantedTables::Rewrites(why);
+    const bool at_once = rewrites || (why == WantedTables::Why::kTtl ? HasOlderBelow(id, container, *file) : !at_rest);
     if (at_once || (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(id, container))) {
       containers.emplace(id, why);
     }
-    return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
+    return !at_rest || file->deletes || rewrites;
   });
   return containers;
 }
@@ -211,7 +216,7 @@ bool HashPicker::Pick(TrieJob* best) {
     if (MakeJob(id, container, kind, &job)) {
       job.score = score;
       job.wanted = wanted;
-      job.for_blobs = wanted && wanted_containers.at(id) == WantedTables::Why::kBlobs;
+      if (wanted) job.why = wanted_containers.at(id);
       consider(job);
       continue;
     }
@@ -233,8 +238,9 @@ bool HashPicker::Pick(TrieJob* best) {
 }
 
 const TrieSpace& HashPicker::Space() {
-  return ledger_.Estimate(shape_->version(), shape_->bytes(),
-                          [this](double operand_share) { return EstimateSpace(*shape_, operand_share, snapshots_); });
+  return ledger_.Estimate(shape_->version(), shape_->bytes(), [this](double operand_share) {
+    return EstimateSpace(*shape_, operand_share, snapshots_, expired_before_);
+  });
 }
 
 bool HashPicker::IsFutile(const ContainerId& id, const Container& container) const {
@@ -364,6 +370,13 @@ void HashPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
   if (!snapshots_.SetOldest(oldest_snapshot)) return;
   ledger_.Outdate();
   shares_.clear();
+}
+
+void HashPicker::SetExpiredBefore(uint64_t stamp) {
+  expired_before_ = stamp;
+  ledger_.Outdate();
+  shares_.clear();
+  futile_.clear();
 }
 
 // Of a split, none: its parts are as they were.

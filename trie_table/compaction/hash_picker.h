@@ -55,6 +55,8 @@ class HashPicker {
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot);
+  // Values with a stamp of DBWithTTL below this count as deleted.
+  void SetExpiredBefore(uint64_t stamp);
   // Of what is chosen from here on.
   void SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes);
 
@@ -83,6 +85,8 @@ class HashPicker {
   bool IsSensible(const TrieFile& spanning_file) const;
   // Those that keep a container from moving, or its parent from writing to it.
   std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
+  // Under one of the container's files.
+  bool HasOlderBelow(const ContainerId& id, const Container& container, const TrieFile& file) const;
   // Those that hold a wanted table which a compaction would bring further. Of spanning files that are wanted, *holding
   // gets the numbers.
   std::map<ContainerId, WantedTables::Why> WantedContainers(std::map<uint64_t, double>* holding);
@@ -112,6 +116,7 @@ class HashPicker {
   };
   std::map<ContainerId, Futile> futile_;
   SnapshotLedger snapshots_;
+  uint64_t expired_before_ = 0;
   WantedTables wanted_;
 };
 

@@ -45,11 +45,13 @@ std::map<std::pair<int, size_t>, WantedTables::Why> KeyPicker::WantedContainers(
     const std::pair<int, size_t> place = PlaceOf(*file);
     const KeyContainer& container = shape_->ContainersAt(place.first)[place.second];
     const bool at_rest = container.depth == shape_->trie().depth && container.slots == 1;
-    if (!at_rest || why == WantedTables::Why::kBlobs ||
+    const bool rewrites = WantedTables::Rewrites(why);
+    const bool older_below = place.first == 0 || !IsLeaf(container) || file->level != container.files.back()->level;
+    if (rewrites || (why == WantedTables::Why::kTtl ? older_below : !at_rest) ||
         (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(container))) {
       containers.emplace(place, why);
     }
-    return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
+    return !at_rest || file->deletes || rewrites;
   });
   return containers;
 }
@@ -75,7 +77,7 @@ bool KeyPicker::Pick(TrieJob* best) {
       if (made == KeyJobMaker::Made::kJob) {
         job.score = score;
         job.wanted = wanted;
-        job.for_blobs = wanted && wanted_containers.at({depth, i}) == WantedTables::Why::kBlobs;
+        if (wanted) job.why = wanted_containers.at({depth, i});
         *best = std::move(job);
         found = true;
       } else if (made == KeyJobMaker::Made::kNoLevel) {
@@ -131,7 +133,7 @@ const TrieSpace& KeyPicker::Space() {
     std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
       return a.file->level != b.file->level ? a.file->level < b.file->level : IsNewerInRoot(*a.file, *b.file);
     });
-    return EstimateSpace(files, operand_share, snapshots_);
+    return EstimateSpace(files, operand_share, snapshots_, expired_before_);
   });
   Resize();
   return space;
@@ -175,6 +177,12 @@ void KeyPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
   moves_.SnapshotsChanged();
 }
 
+void KeyPicker::SetExpiredBefore(uint64_t stamp) {
+  expired_before_ = stamp;
+  ledger_.Outdate();
+  futile_.clear();
+}
+
 double KeyPicker::NextFlush() const {
   std::vector<uint64_t> sizes;
   for (const KeyContainer& root : shape_->ContainersAt(0)) {
@@ -202,7 +210,7 @@ void KeyPicker::Expect(const KeyContainer& container, const ContainerSpace& spac
   }
   std::vector<const TrieFile*> files;
   for (uint64_t number : job->inputs) files.push_back(shape_->Find(number));
-  const double share = MergedShare(files, IsLeaf(container), ledger_.operand_share(), snapshots_);
+  const double share = MergedShare(files, IsLeaf(container), ledger_.operand_share(), snapshots_, expired_before_);
   job->expected_bytes = static_cast<uint64_t>(share * static_cast<double>(job->input_bytes));
 }
 

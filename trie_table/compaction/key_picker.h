@@ -65,6 +65,7 @@ class KeyPicker {
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot);
+  void SetExpiredBefore(uint64_t stamp);
   void SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes);
 
   ScanLedger* scans() { return &scans_; }
@@ -123,6 +124,7 @@ class KeyPicker {
   // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
   SnapshotLedger snapshots_;
+  uint64_t expired_before_ = 0;
   WantedTables wanted_;
 };
 

@@ -1,5 +1,6 @@
 #include "trie_table/compaction/trie_family.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -38,12 +39,36 @@ void TrieFamily::Show(const HeldVersion& version, const std::vector<TrieFile>& a
   state = State::kReady;
 }
 
+// A 32nd of what it takes to get old: so much more garbage than space_bound allows, at most.
+void TrieFamily::LookAtAges(const HeldVersion& version, uint64_t expired_before_now, uint64_t now,
+                            uint64_t now_micros) {
+  constexpr uint64_t kParts = 32, kMostSeconds = 60;
+  const TableAges ages = version.table_ages();
+  const int32_t* const ttl = version.entry_ttl();
+  std::vector<uint64_t> to_push, to_rewrite;
+  version.TablesOlderThan(ages, now, &to_push, &to_rewrite);
+  plan->wanted()->SetOld(std::move(to_push), std::move(to_rewrite));
+  uint64_t shortest = UINT64_MAX;
+  for (uint64_t age : {ages.push, ages.rewrite, expired_before_now == 0 ? 0 : now - expired_before_now}) {
+    if (age != 0) shortest = std::min(shortest, age);
+  }
+  const uint64_t step = std::clamp<uint64_t>(shortest / kParts, 1, kMostSeconds);
+  // An earlier time is of a clock that was set back, or of a longer TTL.
+  if (expired_before_now < expired_before || expired_before_now >= expired_before + step) {
+    plan->SetExpiredBefore(expired_before_now);
+    expired_before = expired_before_now;
+  }
+  ages_at_micros = ttl == nullptr && shortest == UINT64_MAX ? 0 : now_micros + step * 1000 * 1000;
+}
+
 void TrieFamily::CountJob(const TrieJob& job, uint64_t output_bytes) {
   ++finished[static_cast<int>(job.kind)];
   for (const TableMove& move : job.moves) {
     if (move.to != TableMove::kNowhere) ++moved;
     if (move.to == TableMove::kNowhere && !plan->Contains(move.number)) ++dropped;
   }
+  if (job.for_age()) ++age_compactions;
+  if (job.for_age()) age_compacted_bytes += output_bytes;
   if (job.for_scans) ++scan_merges;
   if (job.for_scans) scan_merged_bytes += output_bytes;
   totals->compacted_bytes += output_bytes;
@@ -73,6 +98,8 @@ void TrieFamily::FillStats(TrieStats* stats) const {
   stats->failed_compactions = failed;
   stats->moved_tables = moved;
   stats->dropped_tables = dropped;
+  stats->age_compactions = age_compactions;
+  stats->age_compacted_bytes = age_compacted_bytes;
   stats->scan_merges = scan_merges;
   stats->scan_merged_bytes = scan_merged_bytes;
   stats->pick_micros = pick_micros;

@@ -31,6 +31,8 @@ struct TrieFamily {
   bool IsBehind(const HeldVersion& version) const {
     return state == State::kUnread || version.number() > shown_version;
   }
+  // Counts what has expired or is old by now, in seconds, and says when to look again.
+  void LookAtAges(const HeldVersion& version, uint64_t expired_before, uint64_t now, uint64_t now_micros);
   // Of a Version, those that the plan does not hold where they are.
   std::vector<HeldVersion::File> UnknownFiles(const HeldVersion& version) const;
   // Brings the plan to the Version; `added` are its unknown files.
@@ -47,7 +49,10 @@ struct TrieFamily {
   rocksdb::Status error;       // why it is kRefused, or the last compaction's failure
   uint64_t shown_version = 0;  // number of the Version that the plan shows; nothing while kUnread
   bool stale = true;           // there may be a later Version
-  bool automatic = true;       // disable_auto_compactions is off
+  // When it is to be known what has got old meanwhile; 0: nothing does.
+  uint64_t ages_at_micros = 0;
+  uint64_t expired_before = 0;  // as the plan knows it
+  bool automatic = true;        // disable_auto_compactions is off
   // Nothing is compacted before `retry_at_micros` (0: no waiting): after a failure, or while RocksDB is not willing.
   uint64_t retry_at_micros = 0;
   uint64_t backoff_micros = 0;
@@ -61,6 +66,8 @@ struct TrieFamily {
   uint64_t failed = 0;
   uint64_t moved = 0;    // tables, unwritten
   uint64_t dropped = 0;  // tables that range deletions covered
+  uint64_t age_compactions = 0;
+  uint64_t age_compacted_bytes = 0;
   uint64_t scan_merges = 0;
   uint64_t scan_merged_bytes = 0;
   uint64_t pick_micros = 0;

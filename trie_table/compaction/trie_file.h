@@ -32,7 +32,8 @@ struct TrieFile {
   bool deletes = false;  // entries of it are deletions
   // The part of its entries that are the newest of their keys. The others are there for a snapshot.
   double newest = 1;
-  bool marked = false;  // a table properties collector wants it compacted
+  std::shared_ptr<const std::vector<uint32_t>> ttl_stamps;  // of its values (ttl_stamps.h); null: unknown
+  bool marked = false;                                      // a table properties collector wants it compacted
   // Keys of several containers, up to this one: a file that was ingested or imported, or written under another fan_out
   // or number of slots.
   bool spans = false;

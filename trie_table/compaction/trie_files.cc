@@ -7,10 +7,12 @@
 #include "db/job_context.h"
 #include "db/range_del_aggregator.h"
 #include "db/table_cache.h"
+#include "rocksdb/port/column_family.h"
 #include "table/ect/ect_table_index.h"
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/hash_order_options.h"
 #include "table/table_facts.h"
+#include "table/ttl_stamps.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_plan.h"
 
@@ -21,6 +23,10 @@ using rocksdb::Status;
 void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   file->data_bytes = std::min(file->bytes, KeyAndValueBytes(properties));
   file->deletes = properties.num_deletions > 0;
+  const auto stamps = properties.user_collected_properties.find(kTtlStampsProperty);
+  if (stamps != properties.user_collected_properties.end()) {
+    file->ttl_stamps = std::make_shared<std::vector<uint32_t>>(DecodeTtlStamps(stamps->second));
+  }
   const auto found = properties.user_collected_properties.find(kSketchProperty);
   if (found == properties.user_collected_properties.end()) return;
   auto sketch = std::make_shared<KeySketch>();
@@ -51,7 +57,7 @@ Status CheckLevels(const rocksdb::ColumnFamilyOptions& options, const TrieOption
     return Status::InvalidArgument("compaction_style", "a trie wants kCompactionStyleNone; cairn::UseTrie sets it");
   }
   rocksdb::ColumnFamilyOptions checked = options;
-  return CompactBySizeOnly("a trie", &checked);
+  return ObeyAges("a trie", &checked);
 }
 
 Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const KeyTrieOptions& trie) {
@@ -131,6 +137,30 @@ std::vector<uint64_t> HeldVersion::TablesOfBlobGarbage() const {
     numbers.push_back(meta->fd.GetNumber());
   }
   return numbers;
+}
+
+const int32_t* HeldVersion::entry_ttl() const { return TtlOf(port::ImmutableOptionsOf(*super_version_->cfd)); }
+
+namespace {
+
+// 30 days are what RocksDB sets by default.
+uint64_t AgeOf(uint64_t option) { return option == kAgeByDefault ? 0 : option; }
+
+}  // namespace
+
+TableAges HeldVersion::table_ages() const {
+  const rocksdb::MutableCFOptions& options = super_version_->mutable_cf_options;
+  return {AgeOf(options.ttl), AgeOf(options.periodic_compaction_seconds)};
+}
+
+void HeldVersion::TablesOlderThan(const TableAges& ages, uint64_t now, std::vector<uint64_t>* to_push,
+                                  std::vector<uint64_t>* to_rewrite) const {
+  if (ages.push == 0 && ages.rewrite == 0) return;
+  const auto passed = [now](uint64_t age, uint64_t since) { return age != 0 && since != 0 && since + age < now; };
+  for (const File& file : Files()) {
+    if (passed(ages.push, file.meta->oldest_ancester_time)) to_push->push_back(file.number());
+    if (passed(ages.rewrite, file.meta->file_creation_time)) to_rewrite->push_back(file.number());
+  }
 }
 
 std::vector<HeldVersion::File> HeldVersion::Files() const {

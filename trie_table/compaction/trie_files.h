@@ -26,6 +26,12 @@ bool IsTrie(rocksdb::ColumnFamilyHandle* handle);
 // Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
 rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);
 
+// Seconds after which tables are compacted; 0: never.
+struct TableAges {
+  uint64_t push = 0;     // the option ttl: until nothing older lies below
+  uint64_t rewrite = 0;  // the option periodic_compaction_seconds
+};
+
 // The files of one Version of a column family. The Version lives as long as this does, so they can be walked without
 // the DB mutex. REQUIRES: whoever makes or destroys one holds neither the DB mutex nor a lock that a listener takes.
 class HeldVersion {
@@ -50,6 +56,12 @@ class HeldVersion {
   // Those that are to be written again, because their blob files hold more garbage than
   // blob_garbage_collection_force_threshold.
   std::vector<uint64_t> TablesOfBlobGarbage() const;
+  // TtlOf (ttl_stamps.h) of the column family.
+  const int32_t* entry_ttl() const;
+  TableAges table_ages() const;
+  // Those that have passed one of the ages at `now`, in seconds.
+  void TablesOlderThan(const TableAges& ages, uint64_t now, std::vector<uint64_t>* to_push,
+                       std::vector<uint64_t>* to_rewrite) const;
   // What RocksDB's metadata say of a file: all but sketch and deletions.
   static TrieFile MetadataOf(const File& file);
   // What a trie has to know of `file`. A table whose properties cannot be read has no sketch: the status says why.

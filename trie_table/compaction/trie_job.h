@@ -12,6 +12,7 @@
 #include "trie_table/compaction/key_shape.h"
 #include "trie_table/compaction/table_moves.h"
 #include "trie_table/compaction/trie_file.h"
+#include "trie_table/compaction/wanted_tables.h"
 
 namespace cairn {
 
@@ -32,10 +33,10 @@ struct TrieJob {
   uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
   uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
   double operand_share = 0;
-  bool for_space = false;  // chosen to free space
-  bool for_scans = false;  // chosen because its tables are scanned
-  bool wanted = false;     // chosen because of WantedTables alone
-  bool for_blobs = false;  // ... and for the garbage in blob files
+  bool for_space = false;                              // chosen to free space
+  bool for_scans = false;                              // chosen because its tables are scanned
+  bool wanted = false;                                 // chosen because of WantedTables alone
+  WantedTables::Why why = WantedTables::Why::kMarked;  // ... and what they are wanted for
   bool manual = false;
   BlobCollection blobs;  // of a manual one
   double score = 0;
@@ -45,6 +46,7 @@ struct TrieJob {
   std::shared_ptr<const KeyCuts> cuts;
   std::vector<TableMove> moves;  // kMove, kDrop: of the inputs
 
+  bool for_age() const { return wanted && (why == WantedTables::Why::kTtl || why == WantedTables::Why::kPeriodic); }
   bool writes() const { return kind != Kind::kMove && kind != Kind::kDrop; }
 };
 
@@ -57,12 +59,26 @@ struct DueContainers {
   uint64_t bytes = 0;
 };
 
+inline rocksdb::CompactionReason ReasonOf(WantedTables::Why why) {
+  using rocksdb::CompactionReason;
+  switch (why) {
+    case WantedTables::Why::kBlobs:
+      return CompactionReason::kForcedBlobGC;
+    case WantedTables::Why::kTtl:
+      return CompactionReason::kTtl;
+    case WantedTables::Why::kPeriodic:
+      return CompactionReason::kPeriodicCompaction;
+    default:
+      return CompactionReason::kFilesMarkedForCompaction;
+  }
+}
+
 // For what RocksDB reports: the reason of its own that comes closest. Not kLevelMaxLevelSize: for that RocksDB keeps a
 // cursor by its own pickers' lists, which a trie has not, if compaction_pri is kRoundRobin.
 inline rocksdb::CompactionReason ReasonOf(const TrieJob& job) {
   using rocksdb::CompactionReason;
   if (job.manual) return CompactionReason::kManualCompaction;
-  if (job.wanted) return job.for_blobs ? CompactionReason::kForcedBlobGC : CompactionReason::kFilesMarkedForCompaction;
+  if (job.wanted) return ReasonOf(job.why);
   if (job.for_space) return CompactionReason::kUniversalSizeAmplification;
   const bool root = job.kind == TrieJob::Kind::kRoot && !job.for_scans;
   return root ? CompactionReason::kLevelL0FilesNum : CompactionReason::kUniversalSortedRunNum;

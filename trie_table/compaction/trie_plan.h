@@ -73,6 +73,8 @@ class TriePlan {
   virtual void Begin(TrieJob* job) = 0;
   virtual void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) = 0;
   virtual void SetOldestSnapshot(uint64_t oldest_snapshot) = 0;  // SnapshotLedger::SetOldest
+  // Values with a stamp of DBWithTTL (ttl_stamps.h) below this count as garbage.
+  virtual void SetExpiredBefore(uint64_t stamp) = 0;
   // The oldest snapshot, as set, if its release lets a compaction free something; else 0.
   virtual uint64_t AwaitedSnapshot() = 0;
   virtual void SetWriteBuffer(uint64_t bytes) = 0;
@@ -131,6 +133,7 @@ class PlanOn : public TriePlan {
   }
   bool Pick(TrieJob* job) final { return picker_.Pick(job); }
   void SetOldestSnapshot(uint64_t oldest_snapshot) final { picker_.SetOldestSnapshot(oldest_snapshot); }
+  void SetExpiredBefore(uint64_t stamp) final { picker_.SetExpiredBefore(stamp); }
   uint64_t AwaitedSnapshot() final { return picker_.snapshots()->IsAwaited() ? picker_.snapshots()->oldest() : 0; }
   void SetWriteBuffer(uint64_t bytes) final { picker_.SetSizes(SlackOf(bytes), bytes); }
   double SpacePressure() final { return picker_.SpacePressure(); }

@@ -334,6 +334,16 @@ void TrieScheduler::RetryLoop() {
       family->retry_at_micros = 0;
       due = true;
     }
+    for (const auto& [id, family] : families_) {
+      if (family == nullptr || family->ages_at_micros == 0) continue;
+      if (family->ages_at_micros > now) {
+        next = std::min(next, family->ages_at_micros);
+        continue;
+      }
+      family->ages_at_micros = 0;  // set anew by whoever follows
+      family->stale = true;
+      due = true;
+    }
     if (due) WakeLocked();
     if (next == UINT64_MAX) {
       changed_.Wait(&mutex_);

@@ -5,6 +5,7 @@
 #include "db/db_impl/db_impl.h"
 #include "file/filename.h"
 #include "rocksdb/port/family_options.h"
+#include "table/ttl_stamps.h"
 #include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_scheduler.h"
@@ -114,6 +115,13 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
       family->plan->wanted()->SetBlobGarbage(of_blobs);
       WakeLocked();
     }
+  }
+  // By the latest Version: what the plan does not have is no more to be compacted.
+  int64_t now = 0;
+  if (version->number() >= family->shown_version && env_->GetCurrentTime(&now).ok()) {
+    const uint64_t expired_before = ExpiredBefore(version->entry_ttl(), env_->GetSystemClock().get());
+    family->LookAtAges(*version, expired_before, static_cast<uint64_t>(now), NowMicros());
+    if (family->ages_at_micros != 0) StartRetryLoopLocked();
   }
   if (family->plan->AwaitedSnapshot() != 0) awaits_snapshot_ = true;
   MutexUnlock unlocked(&mutex_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "table/trie_rules.h"
+#include "table/ttl_stamps.h"
 #include "util/bits.h"
 
 namespace cairn {
@@ -24,8 +25,9 @@ struct Counted {
   const TrieFile* file;
   ContainerId id;
   bool spans = false;
-  double kept = 0;    // the part that stays whatever lies above, because snapshots see it
-  double newest = 1;  // SnapshotLedger::NewestOf
+  double kept = 0;     // the part that stays whatever lies above, because snapshots see it
+  double newest = 1;   // SnapshotLedger::NewestOf
+  double expired = 0;  // of its values
   uint32_t samples = 0;
   // Of the samples. Fractions are operands that are folded.
   double live = 0;
@@ -37,15 +39,27 @@ struct Counted {
 
   // A file without samples (too small, or without a sketch) counts as live as a whole.
   uint64_t Share(uint64_t bytes, double part) const {
-    return samples == 0 ? static_cast<uint64_t>(static_cast<double>(bytes) * newest) : SharePresent(bytes, part);
+    return samples == 0 ? static_cast<uint64_t>(static_cast<double>(bytes) * newest * (1 - expired))
+                        : SharePresent(bytes, part);
   }
   uint64_t SharePresent(uint64_t bytes, double part) const {
     return samples == 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) * newest * part / samples);
   }
 };
 
-Counted CountedOf(const TrieFile* file, const ContainerId& id, bool spans, const SnapshotLedger& snapshots) {
-  return {file, id, spans, snapshots.ShareOf(file->number), snapshots.NewestOf(*file)};
+Counted CountedOf(const TrieFile* file, const ContainerId& id, bool spans, const SnapshotLedger& snapshots,
+                  uint64_t expired_before) {
+  const double expired = file->ttl_stamps == nullptr ? 0 : ExpiredShare(*file->ttl_stamps, expired_before);
+  return {file, id, spans, snapshots.ShareOf(file->number), snapshots.NewestOf(*file), expired};
+}
+
+// Which values have expired a table does not tell, but how many. Of one key the same lot is drawn for all tables: where
+// the newest value has expired, so have the older ones.
+Entry EntryOf(uint64_t sample, double expired) {
+  const Entry entry = KeySketch::EntryOf(sample);
+  if (expired == 0 || entry != Entry::kValue) return entry;
+  const auto lot = static_cast<double>(KeySketch::PositionOf(sample) * 0x9e3779b97f4a7c15 >> 32);
+  return lot < expired * static_cast<double>(KeySketch::kRange) ? Entry::kDeletion : entry;
 }
 
 // A table names each of its keys once. Positions that it names twice are those of keys with equal hashes, of which
@@ -104,7 +118,7 @@ std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_sampl
     if (files[i].file->sketch == nullptr) continue;
     for (uint64_t sample : files[i].file->sketch->samples()) {
       if (KeySketch::LowBits(sample) >= threshold) break;
-      samples.push_back({KeySketch::PositionOf(sample), i, KeySketch::EntryOf(sample)});
+      samples.push_back({KeySketch::PositionOf(sample), i, EntryOf(sample, files[i].expired)});
     }
   }
   Sort(&samples);
@@ -212,18 +226,20 @@ TrieSpace Estimate(std::vector<Counted> files, Parent parent, double operand_sha
 
 }  // namespace
 
-TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots) {
+TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots,
+                        uint64_t expired_before) {
   std::vector<Counted> files;
   files.reserve(shape.files());
   for (const auto& [id, container] : shape.containers()) {
     for (const auto& [level, slot] : container.slots) {
-      for (const TrieFile& file : slot) files.push_back(CountedOf(&file, id, false, snapshots));
+      for (const TrieFile& file : slot) files.push_back(CountedOf(&file, id, false, snapshots, expired_before));
     }
   }
   if (!shape.spanning_files().empty()) {
     for (const auto& [number, spanning_file] : shape.spanning_files()) {
       const TrieFile& file = spanning_file.first;
-      files.push_back(CountedOf(&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true, snapshots));
+      const ContainerId id = {DepthOfLevel(shape.trie(), file.level), file.container};
+      files.push_back(CountedOf(&file, id, true, snapshots, expired_before));
     }
     std::stable_sort(files.begin(), files.end(),
                      [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
@@ -232,21 +248,21 @@ TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const Snap
 }
 
 TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share,
-                        const SnapshotLedger& snapshots) {
+                        const SnapshotLedger& snapshots, uint64_t expired_before) {
   std::vector<Counted> files;
   files.reserve(newest_first.size());
   for (const PlacedFile& placed : newest_first) {
-    files.push_back(CountedOf(placed.file, placed.id, false, snapshots));
+    files.push_back(CountedOf(placed.file, placed.id, false, snapshots, expired_before));
   }
   return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
 
 double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothing_below, double operand_share,
-                   const SnapshotLedger& snapshots) {
+                   const SnapshotLedger& snapshots, uint64_t expired_before) {
   std::vector<Counted> files;
   uint64_t bytes = 0;
   for (const TrieFile* file : newest_first) {
-    files.push_back(CountedOf(file, {}, false, snapshots));
+    files.push_back(CountedOf(file, {}, false, snapshots, expired_before));
     bytes += file->bytes;
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
@@ -271,12 +287,12 @@ double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothin
 }
 
 double MergedShare(const Container& container, bool nothing_below, double operand_share,
-                   const SnapshotLedger& snapshots) {
+                   const SnapshotLedger& snapshots, uint64_t expired_before) {
   std::vector<const TrieFile*> files;
   for (const auto& [level, slot] : container.slots) {
     for (const TrieFile& file : slot) files.push_back(&file);
   }
-  return MergedShare(files, nothing_below, operand_share, snapshots);
+  return MergedShare(files, nothing_below, operand_share, snapshots, expired_before);
 }
 
 }  // namespace cairn

@@ -68,6 +68,10 @@ std::string TrieStatsToTable(const TrieStats& stats) {
     table += FormatText("merges because of scans since open: %" PRIu64 ", %s written\n", stats.scan_merges,
                         BytesText(stats.scan_merged_bytes).c_str());
   }
+  if (stats.age_compactions > 0) {
+    table += FormatText("compactions because of age since open: %" PRIu64 ", %s written\n", stats.age_compactions,
+                        BytesText(stats.age_compacted_bytes).c_str());
+  }
   if (stats.dropped_tables > 0) {
     table +=
         FormatText("tables that DeleteRange covered, dropped unread since open: %" PRIu64 "\n", stats.dropped_tables);
@@ -121,6 +125,8 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"failed_compactions", stats.failed_compactions},
                                        {"moved_tables", stats.moved_tables},
                                        {"dropped_tables", stats.dropped_tables},
+                                       {"age_compactions", stats.age_compactions},
+                                       {"age_compacted_bytes", stats.age_compacted_bytes},
                                        {"scan_merges", stats.scan_merges},
                                        {"scan_merged_bytes", stats.scan_merged_bytes},
                                        {"delayed_write_rate", stats.delayed_write_rate},

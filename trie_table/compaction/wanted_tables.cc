@@ -22,6 +22,8 @@ void WantedTables::Visit(const std::function<bool(uint64_t, Why)>& visit) {
     it = visit(it->first, it->second) ? std::next(it) : named_.erase(it);
   }
   for (auto it = blobs_.begin(); it != blobs_.end();) it = visit(*it, Why::kBlobs) ? std::next(it) : blobs_.erase(it);
+  for (uint64_t number : to_rewrite_) visit(number, Why::kPeriodic);
+  for (uint64_t number : to_push_) visit(number, Why::kTtl);
 }
 
 }  // namespace cairn

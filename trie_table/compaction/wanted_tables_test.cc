@@ -178,22 +178,6 @@ TEST_P(WantedTablesTest, CompactRangeLeavesBlobsAsItIsTold) {
   LoadBlobs(rocksdb::BlobGarbageCollectionPolicy::kDisable);
 }
 
-// Nor are they taken when they are set on the options of a trie.
-TEST_P(WantedTablesTest, WhatGoesByTimeIsRefused) {
-  for (uint64_t rocksdb::ColumnFamilyOptions::*const option :
-       {&rocksdb::Options::ttl, &rocksdb::Options::periodic_compaction_seconds}) {
-    options_.*option = 3600;
-    EXPECT_TRUE(UseItsTrie().IsNotSupported());
-    options_.*option = 0;
-    ASSERT_OK(UseItsTrie());
-    options_.*option = 3600;
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status s = cairn::Open(options_, dir_ / "db", &db);
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    options_.*option = 0;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Orders, WantedTablesTest, testing::Values("hash", "key"),
                          [](const auto& order) { return order.param; });
 

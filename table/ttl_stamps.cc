@@ -1,0 +1,84 @@
+#include "table/ttl_stamps.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "util/coding.h"
+
+namespace cairn {
+
+namespace {
+
+constexpr size_t kMostQuantiles = 32;
+constexpr size_t kMostSamples = 1024;
+constexpr size_t kStampBytes = 4;
+
+const int32_t* TtlIn(const rocksdb::Customizable* filter, const char* name) {
+  return filter != nullptr && strcmp(filter->Name(), name) == 0 ? filter->GetOptions<int32_t>("TTL") : nullptr;
+}
+
+// A hash may be the order of a table's keys: then those of one part of the order would be sampled.
+uint64_t Mixed(uint64_t hash) {
+  hash *= 0x9e3779b97f4a7c15;
+  return (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
+}
+
+}  // namespace
+
+const int32_t* TtlOfFilters(const rocksdb::CompactionFilter* filter, rocksdb::CompactionFilterFactory* factory) {
+  const int32_t* const ttl = TtlIn(filter, "TtlCompactionFilter");
+  return ttl != nullptr ? ttl : TtlIn(factory, "TtlCompactionFilterFactory");
+}
+
+uint64_t ExpiredBefore(const int32_t* ttl, rocksdb::SystemClock* clock) {
+  int64_t now = 0;
+  if (ttl == nullptr) return 0;
+  const int32_t seconds = __atomic_load_n(ttl, __ATOMIC_RELAXED);
+  if (seconds <= 0 || !clock->GetCurrentTime(&now).ok()) return 0;
+  return now > seconds ? static_cast<uint64_t>(now - seconds) : 0;
+}
+
+uint64_t TtlStampOf(const rocksdb::Slice& value) {
+  if (value.size() < kStampBytes) return UINT64_MAX;
+  return rocksdb::DecodeFixed32(value.data() + value.size() - kStampBytes);
+}
+
+void TtlStampSample::Add(uint64_t hash, uint64_t stamp) {
+  hash = Mixed(hash);
+  if (hash >= below_ || stamp > UINT32_MAX) return;
+  stamps_.emplace_back(hash, static_cast<uint32_t>(stamp));
+  if (stamps_.size() < 2 * kMostSamples) return;
+  std::nth_element(stamps_.begin(), stamps_.begin() + kMostSamples, stamps_.end());
+  below_ = stamps_[kMostSamples].first;
+  stamps_.resize(kMostSamples);
+}
+
+std::string TtlStampSample::Encode() const {
+  std::vector<uint32_t> stamps;
+  for (const auto& [hash, stamp] : stamps_) stamps.push_back(stamp);
+  std::sort(stamps.begin(), stamps.end());
+  const size_t count = std::min(stamps.size(), kMostQuantiles);
+  std::string encoded;
+  for (size_t i = 0; i < count; ++i) {
+    rocksdb::PutFixed32(&encoded, stamps[(2 * i + 1) * stamps.size() / (2 * count)]);
+  }
+  return encoded;
+}
+
+std::vector<uint32_t> DecodeTtlStamps(const rocksdb::Slice& encoded) {
+  if (encoded.size() % kStampBytes != 0) return {};
+  std::vector<uint32_t> stamps;
+  for (size_t at = 0; at < encoded.size(); at += kStampBytes) {
+    stamps.push_back(rocksdb::DecodeFixed32(encoded.data() + at));
+  }
+  if (!std::is_sorted(stamps.begin(), stamps.end())) return {};
+  return stamps;
+}
+
+double ExpiredShare(const std::vector<uint32_t>& stamps, uint64_t expired_before) {
+  if (stamps.empty()) return 0;
+  const auto alive = std::lower_bound(stamps.begin(), stamps.end(), expired_before);
+  return static_cast<double>(alive - stamps.begin()) / static_cast<double>(stamps.size());
+}
+
+}  // namespace cairn

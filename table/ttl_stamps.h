@@ -1,0 +1,57 @@
+// What rocksdb::DBWithTTL does to a column family, as far as engines have to know it: it appends to every value the
+// second at which it was put, in four bytes, and sets a compaction filter that drops values older than the TTL.
+//
+// Bytes of the property "cairn.ttl_stamps": fixed32 [count], ascending; quantiles of a sample of a table's stamps.
+//
+// Thread-safety: functions of their arguments; a TtlStampSample serves one table builder.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rocksdb/compaction_filter.h"
+#include "rocksdb/slice.h"
+#include "rocksdb/system_clock.h"
+
+namespace cairn {
+
+constexpr char kTtlStampsProperty[] = "cairn.ttl_stamps";
+
+// The TTL of a DBWithTTL, in seconds, 0 or less: for ever; null: these are not its filters. SetTtl changes it.
+const int32_t* TtlOfFilters(const rocksdb::CompactionFilter* filter, rocksdb::CompactionFilterFactory* factory);
+
+// `options` are any of RocksDB's that have both.
+template <class Options>
+const int32_t* TtlOf(const Options& options) {
+  if (options.compaction_filter == nullptr && options.compaction_filter_factory == nullptr) return nullptr;
+  return TtlOfFilters(options.compaction_filter, options.compaction_filter_factory.get());
+}
+
+// Values with a stamp below it have expired. 0: none has, or the clock fails. `ttl` may be null.
+uint64_t ExpiredBefore(const int32_t* ttl, rocksdb::SystemClock* clock);
+
+// The stamp of a value; UINT64_MAX if it is too short to have one.
+uint64_t TtlStampOf(const rocksdb::Slice& value);
+
+// Stamps of a table's values, sampled by the hashes of their keys.
+class TtlStampSample {
+ public:
+  void Add(uint64_t hash, uint64_t stamp);
+  std::string Encode() const;
+
+ private:
+  uint64_t below_ = UINT64_MAX;  // hashes that are sampled
+  std::vector<std::pair<uint64_t, uint32_t>> stamps_;
+};
+
+// Empty for malformed bytes.
+std::vector<uint32_t> DecodeTtlStamps(const rocksdb::Slice& encoded);
+
+// The part of the values that have expired; 0 without stamps.
+double ExpiredShare(const std::vector<uint32_t>& stamps, uint64_t expired_before);
+
+}  // namespace cairn
