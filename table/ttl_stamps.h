@@ -1,7 +1,8 @@
 // What rocksdb::DBWithTTL does to a column family, as far as engines have to know it: it appends to every value the
 // second at which it was put, in four bytes, and sets a compaction filter that drops values older than the TTL.
 //
-// Bytes of the property "cairn.ttl_stamps": fixed32 [count], ascending; quantiles of a sample of a table's stamps.
+// Bytes of the property "cairn.ttl_stamps": varint32 version = 1, fixed32 [count], ascending; quantiles of a sample of a
+// table's stamps. A hint: another version is passed over.
 //
 // Thread-safety: functions of their arguments; a TtlStampSample serves one table builder.
 
@@ -48,8 +49,8 @@ class TtlStampSample {
   std::vector<std::pair<uint64_t, uint32_t>> stamps_;
 };
 
-// Empty for malformed bytes.
-std::vector<uint32_t> DecodeTtlStamps(const rocksdb::Slice& encoded);
+// Empty for malformed bytes and other versions.
+std::vector<uint32_t> DecodeTtlStamps(rocksdb::Slice encoded);
 
 // The part of the values that have expired; 0 without stamps.
 double ExpiredShare(const std::vector<uint32_t>& stamps, uint64_t expired_before);

@@ -36,7 +36,8 @@ struct TrieSpace {
 };
 
 // Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live, and so does what
-// snapshots are known to keep. Values with a stamp of DBWithTTL below `expired_before` count as deleted. Looks at about a quarter of a million sampled keys at most: 20 to 40 ms.
+// snapshots are known to keep. Values with a stamp of DBWithTTL below `expired_before` count as deleted. Looks at about
+// a quarter of a million sampled keys at most: 20 to 40 ms.
 TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots,
                         uint64_t expired_before = 0);
 
