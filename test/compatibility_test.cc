@@ -111,7 +111,10 @@ Tests: [`release_test`](../../test/release_test.cc), `db_interface_test`. What i
 
 | of RocksDB 11 | hash order | key order | remark |
 | --- | --- | --- | --- |
-| `open_files_async`, `fast_sst_open`, `reuse_manifest_on_open`, `async_wal_precreate`, `memtable_op_scan_flush_trigger`, `memtable_batch_lookup_optimization`, `separate_key_value_in_data_block`, `CompactOnDeletionCollector`, `GetAsync`, `PrepareFileIngestion` | works | works | on every engine |
+| `open_files_async`, `fast_sst_open`, `reuse_manifest_on_open`, `async_wal_precreate`, )"
+                            R"(`memtable_op_scan_flush_trigger`, `memtable_batch_lookup_optimization`, )"
+                            R"(`separate_key_value_in_data_block`, `CompactOnDeletionCollector`, )"
+                            R"(`GetAsync`, `PrepareFileIngestion` | works | works | on every engine |
 | parallel compression | works | works | refused by SILT and ECT tables |
 | `read_triggered_compaction_threshold` | refused | refused | on tries |
 | `min_tombstones_for_range_conversion`, `atomic_replace_range` of a range | refused | works | |
