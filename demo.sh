@@ -3,6 +3,7 @@
 # reads all of it back, compares it byte by byte, and prints what each of them cost.
 #
 #   ./demo.sh                 installs what is missing, builds, runs; under two minutes once built
+#   ./demo.sh --rocksdb=11.8  with that RocksDB, which scripts/fetch_rocksdb brings; or a folder or an archive with another
 #   ./demo.sh --items=N       made-up items with the index's sizes instead
 #   ./demo.sh --file=TSV      your own items: one a line, key, tab, value
 #   ./demo.sh --json=FILE     also writes the figures there
@@ -11,18 +12,28 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export LC_ALL=C.UTF-8
 
+folder=build rocksdb='' options=() arguments=()
+for argument in "$@"; do
+  case $argument in
+    --rocksdb=*) rocksdb=${argument#*=} ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
 scripts/install_packages build
+if [ -n "$rocksdb" ]; then
+  folder=build-rocksdb options=(-DCAIRN_ROCKSDB_SOURCE="$rocksdb")
+  [ -e "$rocksdb" ] || command -v cargo >/dev/null || scripts/install_packages cargo
+fi
 
 # What only the tests need is not asked for: a machine without it builds without them. test.sh turns them on again.
-options=()
 if scripts/install_packages --list test | grep -qE 'libgtest|libbenchmark'; then
-  options=(-DCAIRN_BUILD_TESTS=OFF -DCAIRN_BUILD_BENCHMARKS=OFF)
+  options+=(-DCAIRN_BUILD_TESTS=OFF -DCAIRN_BUILD_BENCHMARKS=OFF)
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/build.log
 build() {
-  cmake --preset release "${options[@]}" && cmake --build --preset release --target cairn_demo
+  cmake --preset release -B $folder "${options[@]}" && cmake --build $folder --target cairn_demo
 }
 
 # Minutes of the whole build so far: RocksDB, which CMake brings if the cache folder has none, takes twice as long as the rest.
@@ -43,7 +54,7 @@ say_each_minute() {
     echo "about $((SECONDS / 60)) of $(minutes_in_all) minutes"
   done
 }
-[ -x build/bin/cairn_demo ] ||
+[ -x $folder/bin/cairn_demo ] ||
   echo "Building; the first time on a machine this compiles RocksDB, about $(((10 + cores - 1) / cores)) minutes on $cores cores"
 SECONDS=0
 : >"$log"
@@ -60,4 +71,4 @@ if [ "$code" -ne 0 ]; then
 fi
 
 # The databases go there, and go away with it however the program ends.
-TMPDIR=$scratch build/bin/cairn_demo "$@"
+TMPDIR=$scratch $folder/bin/cairn_demo "${arguments[@]}"

@@ -6,12 +6,12 @@
 #   ./test.sh --sanitizers   also builds and runs under address, undefined-behaviour and thread sanitizers; each takes a RocksDB
 #                            of its own, about 6 minutes on two cores the first time
 #   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
-#   ./test.sh --rocksdb DIR  everything that builds and runs code, with the RocksDB whose source is DIR, in build-rocksdb
-#   ./test.sh --newer        the library and the tests of test/newer_slice, nothing else, with the newest RocksDB whose archive
-#                            lies in ../shared/rocksdb (scripts/newer_rocksdb); nothing if there is none
+#   ./test.sh --rocksdb=11.8 everything that builds and runs code, with that RocksDB, in build-rocksdb. It is 11.8, which
+#                            scripts/fetch_rocksdb brings, or a folder or an archive with another
+#   ./test.sh --slice        with --rocksdb: the library and the tests of test/newer_slice, nothing else
 #   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
 #
-# Prints a line a minute; everything else goes to build/test.log (test-newer.log, test-rocksdb.log). Ends with the last lines of
+# Prints a line a minute; everything else goes to build/test.log (test-rocksdb.log). Ends with the last lines of
 # each part that failed, a summary, and a line "N passed, N failed" that counts parts and tests; exit code 1 if any failed. A part
 # that fails does not keep the others from running.
 set -uo pipefail
@@ -24,30 +24,30 @@ quick=false
 sanitizers=false
 tidy=(--budget 180)
 rocksdb=
-newer=false
+slice=false
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=true ;;
     --sanitizers) sanitizers=true ;;
     --tidy-all) tidy=() ;;
-    --rocksdb)
-      [ -f "${2:-}/include/rocksdb/version.h" ] ||
-        { echo "test.sh: --rocksdb takes a RocksDB source tree; ${2:-} lacks include/rocksdb/version.h" >&2; exit 2; }
-      rocksdb=$(cd "$2" && pwd)
-      shift ;;
-    --newer) newer=true ;;
+    --rocksdb) rocksdb=${2:-}; shift ;;
+    --rocksdb=*) rocksdb=${1#*=} ;;
+    --slice) slice=true ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     *) echo "test.sh: unknown argument $1; --help lists them" >&2; exit 2 ;;
   esac
   shift
 done
+if $slice && [ -z "$rocksdb" ]; then
+  echo "test.sh: --slice goes with --rocksdb: ./test.sh --rocksdb=11.8 --slice" >&2
+  exit 2
+fi
 ctest_args=("$@")
 $quick && ctest_args+=(-LE long)
 
 log=build/test.log
 [ -z "$rocksdb" ] || log=build/test-rocksdb.log
-! $newer || log=build/test-newer.log
 mkdir -p build && : >"$log" || exit 1
 echo "test.sh: full output in $log"
 
@@ -161,22 +161,14 @@ from_release_to_release() {
 }
 
 # The slice for a review: RocksDB, the library and few tests, each part with its time.
-test_newer() {
-  local source folder=build-rocksdb tests targets test
-  if ! source=$(scripts/newer_rocksdb); then
-    part "newer RocksDB" false
-    return
-  fi
-  if [ -z "$source" ]; then
-    leave_out "newer RocksDB" "no archive in ../shared/rocksdb"
-    return
-  fi
+test_slice() {
+  local folder=build-rocksdb tests targets test
   mapfile -t tests < <(grep -v '^#' test/newer_slice)
   targets=(dropin_program plain_rocksdb)
   for test in "${tests[@]}"; do
     [ "$test" = dropin ] || targets+=("$test")
   done
-  part "$(basename "$source")" cmake --preset release -B "$folder" -DCAIRN_ROCKSDB_SOURCE="$source" || return
+  part "RocksDB $(basename "$rocksdb")" cmake --preset release -B "$folder" -DCAIRN_ROCKSDB_SOURCE="$rocksdb" || return
   part "library" cmake --build "$folder" --target rocksdb || return
   part "build slice" cmake --build "$folder" --target "${targets[@]}" || return
   part "test slice" ctest --test-dir "$folder" --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${tests[*]}"))(_[0-9]+)?\$" \
@@ -186,17 +178,16 @@ test_newer() {
 
 if [ -n "$rocksdb" ]; then
   part "packages" scripts/install_packages test || finish
+  [ -e "$rocksdb" ] || command -v cargo >/dev/null || part "cargo" scripts/install_packages cargo || finish
+  if $slice; then
+    test_slice
+    finish
+  fi
   build_and_test_on release "$rocksdb"
   if $sanitizers; then
     build_and_test_on asan "$rocksdb"
     build_and_test_on tsan "$rocksdb"
   fi
-  finish
-fi
-
-if $newer; then
-  part "packages" scripts/install_packages test || finish
-  test_newer
   finish
 fi
 

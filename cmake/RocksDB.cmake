@@ -14,22 +14,20 @@ endif()
 
 include("${CMAKE_CURRENT_LIST_DIR}/CacheFolder.cmake")
 
-set(cairn_rocksdb_source "${CAIRN_ROCKSDB_SOURCE}")
-if(NOT cairn_rocksdb_source)
-  execute_process(
-    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/fetch_rocksdb" "${cairn_cache}"
-    OUTPUT_VARIABLE cairn_rocksdb_source OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
-  if(failed)
-    message(FATAL_ERROR "RocksDB's source is missing (the line above says why). "
-                        "Name an unpacked tree with -DCAIRN_ROCKSDB_SOURCE=DIR, or mend the cause and run cmake again.")
-  endif()
+# Seen from where cmake is called, which a later run of it does not know.
+if(CAIRN_ROCKSDB_SOURCE AND NOT CAIRN_ROCKSDB_SOURCE MATCHES "^[0-9.]+$")
+  get_filename_component(cairn_rocksdb_source "${CAIRN_ROCKSDB_SOURCE}" ABSOLUTE BASE_DIR "$ENV{PWD}")
+  set_property(CACHE CAIRN_ROCKSDB_SOURCE PROPERTY VALUE "${cairn_rocksdb_source}")
 endif()
-get_filename_component(cairn_rocksdb_source "${cairn_rocksdb_source}" ABSOLUTE)
+execute_process(
+  COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/fetch_rocksdb" "${cairn_cache}" ${CAIRN_ROCKSDB_SOURCE}
+  OUTPUT_VARIABLE cairn_rocksdb_source OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "RocksDB's source is missing (the line above says why). "
+                      "Name an unpacked tree with -DCAIRN_ROCKSDB_SOURCE=DIR, or mend the cause and run cmake again.")
+endif()
 set(ROCKSDB_SOURCE "${cairn_rocksdb_source}")
 set(version_h "${cairn_rocksdb_source}/include/rocksdb/version.h")
-if(NOT EXISTS "${version_h}")
-  message(FATAL_ERROR "${cairn_rocksdb_source} is not a RocksDB source tree: include/rocksdb/version.h is missing.")
-endif()
 file(READ "${version_h}" version_text)
 foreach(part MAJOR MINOR PATCH)
   string(REGEX MATCH "#define ROCKSDB_${part} ([0-9]+)" unused "${version_text}")
@@ -42,8 +40,8 @@ endif()
 set(cairn_tested_rocksdb 9.10.0 11.8.1)
 if(NOT ROCKSDB_VERSION IN_LIST cairn_tested_rocksdb)
   string(REPLACE ";" " and " tested "${cairn_tested_rocksdb}")
-  message(WARNING "Cairn is tested with RocksDB ${tested}, not with ${ROCKSDB_VERSION}: run ./test.sh --rocksdb "
-                  "${cairn_rocksdb_source} before you trust data to it.")
+  message(WARNING "Cairn is tested with RocksDB ${tested}, not with ${ROCKSDB_VERSION}: run "
+                  "./test.sh --rocksdb=${cairn_rocksdb_source} before you trust data to it.")
 endif()
 
 # RocksDB's headers are in C++20 since 10.7, so whatever includes them is, too. (9.10 says its own standard: its build is as it was.)

@@ -23,7 +23,9 @@
 #include <vector>
 
 #include "rocksdb/db.h"
+#include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
+#include "rocksdb/table.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/write_batch.h"
@@ -57,6 +59,12 @@ class Subject {
     rocksdb::Options options;
     options.create_if_missing = true;
     if (operation == "put_synced_recycled") options.recycle_log_file_num = 2;
+    if (operation == "get_absent") {
+      rocksdb::BlockBasedTableOptions table;
+      table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+      options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+      options.disable_auto_compactions = true;
+    }
     if (operation == "commit") {
       rocksdb::TransactionDB* db = nullptr;
       Check(rocksdb::TransactionDB::Open(options, rocksdb::TransactionDBOptions(), folder, &db));
@@ -66,8 +74,9 @@ class Subject {
       Open(options);
     }
     Fill();
-    if (operation == "put" || operation == "put_no_wal" || operation == "get" || operation == "multiget" ||
-        operation == "seek") {
+    if (operation == "get_absent") FlushFourTimes();
+    if (operation == "put" || operation == "put_no_wal" || operation == "get" || operation == "get_absent" ||
+        operation == "multiget" || operation == "seek") {
       return;
     }
     // The log that writes now go to is a used one, if any is kept.
@@ -115,6 +124,9 @@ class Subject {
       Check(db_->Put(how, keys[0], value_));
     } else if (operation_ == "batch") {
       Check(db_->Write(how, &batch_));
+    } else if (operation_ == "get_absent") {
+      rocksdb::PinnableSlice value;
+      if (!db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), keys[0] + "-", &value).IsNotFound()) _exit(1);
     } else if (operation_ == "get") {
       rocksdb::PinnableSlice value;
       Check(db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), keys[0], &value));
@@ -152,6 +164,14 @@ class Subject {
     for (int i = 0; i < 3000; ++i) Check(db_->Put(rocksdb::WriteOptions(), Key(i * 16 % kKeys), value_));
   }
 
+  // Four tables above the others, each over all keys: with those, a Get asks five filters.
+  void FlushFourTimes() {
+    for (int table = 0; table < 4; ++table) {
+      for (int key : {0, kKeys}) Check(db_->Put(rocksdb::WriteOptions(), Key(key), value_));
+      Check(db_->Flush(rocksdb::FlushOptions()));
+    }
+  }
+
   const std::string folder_, operation_;
   const std::string value_ = std::string(100, 'v');
   std::mt19937 keys_;
@@ -166,8 +186,9 @@ class Subject {
   std::unique_ptr<rocksdb::Transaction> transaction_;
 };
 
-const std::vector<std::string> kOperations = {
-    "put", "put_no_wal", "put_synced", "put_synced_recycled", "batch", "get", "multiget", "seek", "commit"};
+const std::vector<std::string> kOperations = {"put",   "put_no_wal", "put_synced", "put_synced_recycled",
+                                              "batch", "get",        "get_absent", "multiget",
+                                              "seek",  "commit"};
 
 // One step is some ten microseconds.
 int StepsOf(const std::string& operation) { return operation == "batch" || operation == "multiget" ? 4 : 40; }

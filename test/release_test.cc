@@ -17,6 +17,7 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/checkpoint.h"
+#include "rocksdb/utilities/table_properties_collectors.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
 #include "test/testutil/later_releases.h"
@@ -264,6 +265,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"index_search_by_interpolation", OfTable("index_block_search_type=kInterpolation"), Refusing::kHashOrder,
              "BytewiseComparator"},
         Case{"separate_key_value_in_data_block", OfTable("separate_key_value_in_data_block=true")},
+        Case{"parallel_compression", OfFamily("compression=kZSTD;compression_opts={parallel_threads=4}"),
+             Refusing::kEct, "parallel compression"},
         Case{"super_block_alignment", OfTable("super_block_alignment_size=16384"), Refusing::kEct,
              "super_block_alignment_size"},
         Case{"user_defined_index", OfTable("user_defined_index_factory=trie_index"), Refusing::kHashOrderBlocks,
@@ -322,6 +325,30 @@ TEST_P(ReleaseTest, IngestsBehindOneFamily) {
   ASSERT_NO_FATAL_FAILURE(Fill(db_.get(), 450, "again", &model));
   ASSERT_OK(CompactAll(db_.get(), db_->DefaultColumnFamily(), GetParam().trie));
   ASSERT_NO_FATAL_FAILURE(CheckContents(db_.get(), model, 450));
+}
+
+// Tables of mostly tombstones are compacted for that alone.
+TEST_P(ReleaseTest, DenseTombstonesAreCompacted) {
+  ASSERT_EQ(FillOptions(GetParam(), {}, &options_), Known::kYes);
+  options_.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(50, 25));
+  options_.level0_file_num_compaction_trigger = 20;
+  ASSERT_OK(Open(options_, dir_ / "db", &db_));
+  Model model;
+  ASSERT_NO_FATAL_FAILURE(Fill(db_.get(), 450, "written", &model));
+  ASSERT_OK(db_->WaitForCompact({}));
+  for (int i = 0; i < 450; ++i) {
+    if (i % 10 == 0) continue;
+    ASSERT_OK(db_->Delete(rocksdb::WriteOptions(), Key(i)));
+    model.erase(Key(i));
+  }
+  ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db_->WaitForCompact({}));
+  ASSERT_NO_FATAL_FAILURE(CheckContents(db_.get(), model, 450));
+  rocksdb::TablePropertiesCollection tables;
+  ASSERT_OK(db_->GetPropertiesOfAllTables(&tables));
+  uint64_t tombstones = 0;  // without the collector 150 and more are left, but in tries of these small tables
+  for (const auto& table : tables) tombstones += table.second->num_deletions;
+  EXPECT_EQ(tombstones, 0);
 }
 
 TEST_P(ReleaseTest, IngestionReplacesEverything) {
