@@ -9,7 +9,7 @@ namespace cairn {
 
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kStampsVersion = 1;
 constexpr size_t kMostQuantiles = 32;
 constexpr size_t kMostSamples = 1024;
 constexpr size_t kStampBytes = 4;
@@ -60,7 +60,7 @@ std::string TtlStampSample::Encode() const {
   std::sort(stamps.begin(), stamps.end());
   const size_t count = std::min(stamps.size(), kMostQuantiles);
   std::string encoded;
-  rocksdb::PutVarint32(&encoded, kVersion);
+  rocksdb::PutVarint32(&encoded, kStampsVersion);
   for (size_t i = 0; i < count; ++i) {
     rocksdb::PutFixed32(&encoded, stamps[(2 * i + 1) * stamps.size() / (2 * count)]);
   }
@@ -69,7 +69,7 @@ std::string TtlStampSample::Encode() const {
 
 std::vector<uint32_t> DecodeTtlStamps(rocksdb::Slice encoded) {
   uint32_t version = 0;
-  if (!rocksdb::GetVarint32(&encoded, &version) || version != kVersion || encoded.size() % kStampBytes != 0) return {};
+  if (!rocksdb::GetVarint32(&encoded, &version) || version != kStampsVersion || encoded.size() % kStampBytes != 0) return {};
   std::vector<uint32_t> stamps;
   for (size_t at = 0; at < encoded.size(); at += kStampBytes) {
     stamps.push_back(rocksdb::DecodeFixed32(encoded.data() + at));
