@@ -33,7 +33,7 @@ using test::OpenedAs;
 
 constexpr int32_t kTtl = 6400;
 constexpr int64_t kStart = 1800000000;
-constexpr int kKeys = 8000;
+constexpr int kModelKeys = 8000;
 
 std::string Key(int number) { return "key" + std::to_string(1000000 + number); }
 
@@ -52,7 +52,7 @@ class ExpiredEntriesTest : public testing::TestWithParam<const char*> {
   bool is_trie() const { return IsTrie(options_); }
 
   // The same keys each time, of another value.
-  void Load(int round, int first = 0, int end = kKeys) {
+  void Load(int round, int first = 0, int end = kModelKeys) {
     std::vector<int> order;
     for (int i = first; i < end; ++i) order.push_back(i);
     std::shuffle(order.begin(), order.end(), std::mt19937_64(Seed() + static_cast<uint64_t>(round)));
@@ -75,8 +75,8 @@ class ExpiredEntriesTest : public testing::TestWithParam<const char*> {
   size_t Found(const rocksdb::ReadOptions& options = {}) {
     size_t by_get = 0, by_multi_get = 0, forward = 0, backward = 0;
     std::vector<std::string> keys, values;
-    for (int i = 0; i < kKeys; ++i) keys.push_back(Key(i));
-    for (int i = 0; i < kKeys; ++i) by_get += Get(i, options).ok() ? 1 : 0;
+    for (int i = 0; i < kModelKeys; ++i) keys.push_back(Key(i));
+    for (int i = 0; i < kModelKeys; ++i) by_get += Get(i, options).ok() ? 1 : 0;
     for (const Status& s : db_->MultiGet(options, {keys.begin(), keys.end()}, &values)) by_multi_get += s.ok() ? 1 : 0;
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options));
     for (it->SeekToFirst(); it->Valid(); it->Next()) ++forward;
@@ -122,38 +122,38 @@ TEST_P(ExpiredEntriesTest, NoReadReturnsThem) {
   Settle();
   ASSERT_OK(db_->SetOptions({{"disable_auto_compactions", "true"}}));  // what they drop, no other TTL brings back
   clock_->Advance(kTtl / 2);
-  Load(1, 0, kKeys / 4);  // of these, both are there
+  Load(1, 0, kModelKeys / 4);  // of these, both are there
   const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
   rocksdb::ReadOptions of_snapshot;
   of_snapshot.snapshot = snapshot;
-  EXPECT_EQ(Found(), kKeys);
+  EXPECT_EQ(Found(), kModelKeys);
   const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
   clock_->Advance(kTtl / 2);
-  EXPECT_EQ(Found(), kKeys) << "an entry lives for the TTL";
+  EXPECT_EQ(Found(), kModelKeys) << "an entry lives for the TTL";
   clock_->Advance(1);
-  EXPECT_EQ(Found(), kKeys / 4);
-  EXPECT_EQ(Found(of_snapshot), kKeys / 4);
+  EXPECT_EQ(Found(), kModelKeys / 4);
+  EXPECT_EQ(Found(of_snapshot), kModelKeys / 4);
   std::string value;
   ASSERT_OK(db_->Get({}, Key(0), &value));
   EXPECT_EQ(value, Value(1));
-  EXPECT_TRUE(Get(kKeys - 1).IsNotFound());
+  EXPECT_TRUE(Get(kModelKeys - 1).IsNotFound());
   bool found = false;
-  EXPECT_FALSE(db_->KeyMayExist({}, db_->DefaultColumnFamily(), Key(kKeys - 1), &value, &found) && found);
+  EXPECT_FALSE(db_->KeyMayExist({}, db_->DefaultColumnFamily(), Key(kModelKeys - 1), &value, &found) && found);
   size_t old_iterator = 0;
   for (it->SeekToFirst(); it->Valid(); it->Next()) ++old_iterator;
-  EXPECT_EQ(old_iterator, kKeys) << "it is of the time when it was made";
+  EXPECT_EQ(old_iterator, kModelKeys) << "it is of the time when it was made";
   db_->ReleaseSnapshot(snapshot);
   // Another TTL, and a clock that is set back.
   db_->SetTtl(2 * kTtl);
-  EXPECT_EQ(Found(), kKeys);
+  EXPECT_EQ(Found(), kModelKeys);
   db_->SetTtl(kTtl);
-  EXPECT_EQ(Found(), kKeys / 4);
+  EXPECT_EQ(Found(), kModelKeys / 4);
   clock_->Advance(-kTtl / 4);
-  EXPECT_EQ(Found(), kKeys);
+  EXPECT_EQ(Found(), kModelKeys);
   clock_->Advance(kTtl);
   EXPECT_EQ(Found(), 0);
   db_->SetTtl(0);
-  EXPECT_EQ(Found(), kKeys);
+  EXPECT_EQ(Found(), kModelKeys);
 }
 
 TEST_P(ExpiredEntriesTest, CompactionDropsThemAndStockRocksdbReadsTheRest) {
@@ -161,12 +161,12 @@ TEST_P(ExpiredEntriesTest, CompactionDropsThemAndStockRocksdbReadsTheRest) {
   Load(0);
   Settle();
   clock_->Advance(kTtl - 10);
-  Load(1, 0, kKeys / 4);
+  Load(1, 0, kModelKeys / 4);
   clock_->Advance(20);
   ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
-  EXPECT_EQ(Entries(), kKeys / 4);
+  EXPECT_EQ(Entries(), kModelKeys / 4);
   Open();
-  EXPECT_EQ(Found(), kKeys / 4);
+  EXPECT_EQ(Found(), kModelKeys / 4);
   // As values with four bytes behind them.
   db_.reset();
   const std::unique_ptr<rocksdb::DB> plain = OpenedAs<rocksdb::DB>(options_, path());
@@ -184,11 +184,11 @@ TEST_P(ExpiredEntriesTest, CountAsGarbage) {
   const uint64_t before = Stats().bytes;
   EXPECT_NEAR(static_cast<double>(Stats().live_bytes), static_cast<double>(before), 0.35 * static_cast<double>(before));
   clock_->Advance(kTtl / 2);
-  Load(1, kKeys, 5 * kKeys / 4);
+  Load(1, kModelKeys, 5 * kModelKeys / 4);
   Settle();
   clock_->Advance(kTtl / 2 + 2);
   // All of the first load, unless it is too little; nobody writes.
-  ASSERT_OK(db_->Put({}, Key(5 * kKeys / 4), Value(1)));
+  ASSERT_OK(db_->Put({}, Key(5 * kModelKeys / 4), Value(1)));
   ASSERT_OK(db_->Flush({}));
   EXPECT_TRUE(Becomes([&] { return Stats().bytes < before / 2; })) << TrieStatsToTable(Stats());
   EXPECT_OK(WaitForTrieCompaction(db_->GetRootDB()));
@@ -196,7 +196,7 @@ TEST_P(ExpiredEntriesTest, CountAsGarbage) {
   const double live = static_cast<double>(Stats().live_bytes);
   EXPECT_LE(Stats().bytes, 1.1 * Stats().space_bound * live + static_cast<double>(before) / 4)
       << TrieStatsToTable(Stats());
-  EXPECT_EQ(Get(kKeys).ok(), true);
+  EXPECT_EQ(Get(kModelKeys).ok(), true);
   clock_->Advance(2 * kTtl);
   ASSERT_OK(db_->Put({}, Key(0), Value(2)));
   ASSERT_OK(db_->Flush({}));

@@ -69,7 +69,8 @@ std::string TtlStampSample::Encode() const {
 
 std::vector<uint32_t> DecodeTtlStamps(rocksdb::Slice encoded) {
   uint32_t version = 0;
-  if (!rocksdb::GetVarint32(&encoded, &version) || version != kStampsVersion || encoded.size() % kStampBytes != 0) return {};
+  if (!rocksdb::GetVarint32(&encoded, &version) || version != kStampsVersion || encoded.size() % kStampBytes != 0)
+    return {};
   std::vector<uint32_t> stamps;
   for (size_t at = 0; at < encoded.size(); at += kStampBytes) {
     stamps.push_back(rocksdb::DecodeFixed32(encoded.data() + at));
