@@ -1,5 +1,6 @@
 // Stores and finds a key in a database with sub-MemTables, by the C interface.
-use std::ffi::{c_char, c_int, c_uchar, c_void, CStr};
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_uchar, c_void};
 use std::ptr::null_mut;
 
 #[link(name = "rocksdb")]
@@ -18,7 +19,7 @@ extern "C" {
 fn check(error: *mut c_char) {
     if !error.is_null() {
         eprintln!("{}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
-        std::process::exit(1 as c_int);
+        std::process::exit(1);
     }
 }
 
@@ -30,7 +31,7 @@ fn main() {
         rocksdb_options_set_create_if_missing(base, 1);
         rocksdb_get_options_from_string(base, text(b"memtable_factory=cairn.SubMemTable\0"), options, &mut error);
         check(error);
-        let db = rocksdb_open(options, text(b"/tmp/rust\0"), &mut error);
+        let db = rocksdb_open(options, text(b"/tmp/db_rust\0"), &mut error);
         check(error);
         rocksdb_put(db, rocksdb_writeoptions_create(), text(b"key"), 3, text(b"value"), 5, &mut error);
         check(error);
