@@ -73,8 +73,8 @@ rocksdb::Status CheckFamilyOfStockDatabase(const rocksdb::DBOptions& options,
 // What every column family must fulfil, at whichever door it comes in. `options`: the database's.
 rocksdb::Status CheckFamily(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyDescriptor& family);
 
-// What RocksDB asks the parts of the options, tables above all, at Open. It does not ask them when a column family is
-// added or its options change, and would not open the database again.
+// What RocksDB asks the parts of the options, tables above all, at Open, of a family with a part of Cairn. It does not
+// ask them when a column family is added or its options change, and would not open the database again.
 rocksdb::Status CheckParts(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyOptions& family);
 
 // The result cache that the database's options ask for, or else the environment, which may be null. Of capacity 0:

@@ -369,13 +369,8 @@ TEST_F(OpeningTest, AColumnFamilyWhoseTablesAnOpeningRefusesIsNotCreated) {
   ASSERT_OK(bits.table_factory->ConfigureOption(rocksdb::ConfigOptions(), "order_bits", "100"));
   Options key_trie = KeyTrie();
   ASSERT_OK(rocksdb::TableFactory::CreateFromString(rocksdb::ConfigOptions(), "cairn.HTable", &key_trie.table_factory));
-  Options aligned = Leveled();
-  rocksdb::BlockBasedTableOptions blocks;
-  blocks.block_align = true;
-  aligned.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
-  aligned.compression = rocksdb::kZSTD;
   const std::vector<std::pair<Options, Options>> refused = {
-      {Leveled(), bits}, {SubMemTables(), bits}, {KeyTrie(), key_trie}, {SubMemTables(), aligned}};
+      {Leveled(), bits}, {SubMemTables(), bits}, {KeyTrie(), key_trie}};
   for (size_t i = 0; i < refused.size(); ++i) {
     SCOPED_TRACE(i);
     DB* other = nullptr;
