@@ -237,7 +237,7 @@ void DatabaseServices::OnBackgroundError(rocksdb::BackgroundErrorReason reason, 
 CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
                  bool read_only)
     : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {
-  rocksdb::Header(immutable_db_options_.info_log, "Cairn version: %s", Version());
+  rocksdb::Log(rocksdb::InfoLogLevel::HEADER_LEVEL, immutable_db_options_.info_log, "Cairn version: %s", Version());
   if (services()->fast_writes() != nullptr) services()->fast_writes()->Serve(this, sizeof(*this));
 }
 
