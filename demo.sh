@@ -9,7 +9,10 @@
 #   ./demo.sh --json=FILE     also writes the figures there
 #   ./demo.sh --help          every flag of build/bin/cairn_demo
 set -euo pipefail
+called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
+# shellcheck source=scripts/needs_cargo.sh
+. scripts/needs_cargo.sh
 export LC_ALL=C.UTF-8
 
 folder=build rocksdb='' options=() arguments=()
@@ -19,10 +22,11 @@ for argument in "$@"; do
     *) arguments+=("$argument") ;;
   esac
 done
+case $rocksdb in '' | /*) ;; *) [ ! -e "$called_from/$rocksdb" ] || rocksdb=$called_from/$rocksdb ;; esac
 scripts/install_packages build
 if [ -n "$rocksdb" ]; then
   folder=build-rocksdb options=(-DCAIRN_ROCKSDB_SOURCE="$rocksdb")
-  [ -e "$rocksdb" ] || command -v cargo >/dev/null || scripts/install_packages cargo
+  ! needs_cargo "$rocksdb" || scripts/install_packages cargo
 fi
 
 # What only the tests need is not asked for: a machine without it builds without them. test.sh turns them on again.

@@ -15,7 +15,10 @@
 # each part that failed, a summary, and a line "N passed, N failed" that counts parts and tests; exit code 1 if any failed. A part
 # that fails does not keep the others from running.
 set -uo pipefail
+called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+# shellcheck source=scripts/needs_cargo.sh
+. scripts/needs_cargo.sh
 export LC_ALL=C.UTF-8
 # One more than there are cores: a third of all test time is waiting.
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
@@ -30,8 +33,7 @@ while [ $# -gt 0 ]; do
     --quick) quick=true ;;
     --sanitizers) sanitizers=true ;;
     --tidy-all) tidy=() ;;
-    --rocksdb) rocksdb=${2:-}; shift ;;
-    --rocksdb=*) rocksdb=${1#*=} ;;
+    --rocksdb=?*) rocksdb=${1#*=} ;;
     --slice) slice=true ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
@@ -43,6 +45,7 @@ if $slice && [ -z "$rocksdb" ]; then
   echo "test.sh: --slice goes with --rocksdb: ./test.sh --rocksdb=11.8 --slice" >&2
   exit 2
 fi
+case $rocksdb in '' | /*) ;; *) [ ! -e "$called_from/$rocksdb" ] || rocksdb=$called_from/$rocksdb ;; esac
 ctest_args=("$@")
 $quick && ctest_args+=(-LE long)
 
@@ -178,7 +181,7 @@ test_slice() {
 
 if [ -n "$rocksdb" ]; then
   part "packages" scripts/install_packages test || finish
-  [ -e "$rocksdb" ] || command -v cargo >/dev/null || part "cargo" scripts/install_packages cargo || finish
+  needs_cargo "$rocksdb" && { part "cargo" scripts/install_packages cargo || finish; }
   if $slice; then
     test_slice
     finish

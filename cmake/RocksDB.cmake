@@ -140,7 +140,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
   file(MAKE_DIRECTORY "${cairn_substrate}")
   # Objects and archives: 60 MB in Release, ten times that with the debug information of a sanitizer's build.
   set(needed_mb 300)
-  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_CXX_FLAGS MATCHES "(^| )-g")
     set(needed_mb 1200)
   endif()
   execute_process(COMMAND df -Pm "${cairn_substrate}" OUTPUT_VARIABLE free_mb ERROR_QUIET)

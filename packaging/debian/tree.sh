@@ -11,12 +11,14 @@ make_tree() {
   mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -m1 -E '/debian/?$' || true)
   [ -n "$mirror" ] || { why="this machine's apt has no Debian mirror"; return 1; }
   if [ ! -x "$root/usr/bin/apt-get" ]; then
-    rm -rf "$root"
-    debootstrap --variant=minbase --include="$2" "$1" "$root" "$mirror" >"$root.log" 2>&1 || {
+    # A killed one leaves half a tree.
+    rm -rf --one-file-system "$root" "$root.new"
+    if ! debootstrap --variant=minbase --include="$2" "$1" "$root.new" "$mirror" >"$root.log" 2>&1; then
       why="debootstrap failed: $(tail -n 1 "$root.log")"
-      rm -rf "$root"
+      rm -rf --one-file-system "$root.new"
       return 1
-    }
+    fi
+    mv -T "$root.new" "$root"
   fi
   cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
   mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"

@@ -3,7 +3,7 @@
 import ctypes
 import sys
 
-lib = ctypes.CDLL("librocksdb.so.9")
+lib = ctypes.CDLL("librocksdb.so")
 for name in ("options_create", "open", "writeoptions_create", "readoptions_create", "get"):
     getattr(lib, "rocksdb_" + name).restype = ctypes.c_void_p
 error = ctypes.c_char_p()
