@@ -163,7 +163,8 @@ Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& famil
 Status CheckParts(const DBOptions& options, const rocksdb::ColumnFamilyOptions& family) {
   rocksdb::ColumnFamilyOptions others = family;
   others.memtable_factory = std::make_shared<rocksdb::SkipListFactory>();
-  if (UsesCairn(others)) return rocksdb::ValidateOptions(options, family);
+  const bool complete = family.memtable_factory != nullptr && family.table_factory != nullptr;
+  if (!complete || UsesCairn(others)) return rocksdb::ValidateOptions(options, family);
   // Of tables in which nothing is Cairn's RocksDB says itself what it refuses, and when.
   return family.memtable_factory->ValidateOptions(options, family);
 }

@@ -13,10 +13,8 @@ constexpr uint32_t kStampsVersion = 1;
 constexpr size_t kMostQuantiles = 32;
 constexpr size_t kMostSamples = 1024;
 constexpr size_t kStampBytes = 4;
-
-const int32_t* TtlIn(const rocksdb::Customizable* filter, const char* name) {
-  return filter != nullptr && strcmp(filter->Name(), name) == 0 ? filter->GetOptions<int32_t>("TTL") : nullptr;
-}
+// May 2013, when DBWithTTL came: RocksDB takes no earlier time for a stamp. Wide columns have none.
+constexpr uint32_t kFirstStamp = 1368146402;
 
 // A hash may be the order of a table's keys: then those of one part of the order would be sampled.
 uint64_t Mixed(uint64_t hash) {
@@ -26,9 +24,8 @@ uint64_t Mixed(uint64_t hash) {
 
 }  // namespace
 
-const int32_t* TtlOfFilters(const rocksdb::CompactionFilter* filter, rocksdb::CompactionFilterFactory* factory) {
-  const int32_t* const ttl = TtlIn(filter, "TtlCompactionFilter");
-  return ttl != nullptr ? ttl : TtlIn(factory, "TtlCompactionFilterFactory");
+const int32_t* TtlOfFilters(const rocksdb::CompactionFilterFactory& factory) {
+  return strcmp(factory.Name(), "TtlCompactionFilterFactory") == 0 ? factory.GetOptions<int32_t>("TTL") : nullptr;
 }
 
 uint64_t ExpiredBefore(const int32_t* ttl, rocksdb::SystemClock* clock) {
@@ -41,7 +38,8 @@ uint64_t ExpiredBefore(const int32_t* ttl, rocksdb::SystemClock* clock) {
 
 uint64_t TtlStampOf(const rocksdb::Slice& value) {
   if (value.size() < kStampBytes) return UINT64_MAX;
-  return rocksdb::DecodeFixed32(value.data() + value.size() - kStampBytes);
+  const uint32_t stamp = rocksdb::DecodeFixed32(value.data() + value.size() - kStampBytes);
+  return stamp < kFirstStamp ? UINT64_MAX : stamp;
 }
 
 void TtlStampSample::Add(uint64_t hash, uint64_t stamp) {

@@ -22,20 +22,20 @@ namespace cairn {
 
 constexpr char kTtlStampsProperty[] = "cairn.ttl_stamps";
 
-// The TTL of a DBWithTTL, in seconds, 0 or less: for ever; null: these are not its filters. SetTtl changes it.
-const int32_t* TtlOfFilters(const rocksdb::CompactionFilter* filter, rocksdb::CompactionFilterFactory* factory);
+// The TTL of a DBWithTTL, in seconds, 0 or less: for ever; null: this is not its factory. SetTtl changes it.
+const int32_t* TtlOfFilters(const rocksdb::CompactionFilterFactory& factory);
 
-// `options` are any of RocksDB's that have both.
+// `options` are any of RocksDB's that have one. A filter that is not made by a factory, as DBWithTTL has it where the
+// user gave such a one, is not asked: DBWithTTL may delete it before the database is closed.
 template <class Options>
 const int32_t* TtlOf(const Options& options) {
-  if (options.compaction_filter == nullptr && options.compaction_filter_factory == nullptr) return nullptr;
-  return TtlOfFilters(options.compaction_filter, options.compaction_filter_factory.get());
+  return options.compaction_filter_factory == nullptr ? nullptr : TtlOfFilters(*options.compaction_filter_factory);
 }
 
 // Values with a stamp below it have expired. 0: none has, or the clock fails. `ttl` may be null.
 uint64_t ExpiredBefore(const int32_t* ttl, rocksdb::SystemClock* clock);
 
-// The stamp of a value; UINT64_MAX if it is too short to have one.
+// The stamp of a value; UINT64_MAX if it has none.
 uint64_t TtlStampOf(const rocksdb::Slice& value);
 
 // Stamps of a table's values, sampled by the hashes of their keys.

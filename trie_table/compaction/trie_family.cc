@@ -48,16 +48,18 @@ void TrieFamily::LookAtAges(const HeldVersion& version, uint64_t expired_before_
   std::vector<uint64_t> to_push, to_rewrite;
   version.TablesOlderThan(ages, now, &to_push, &to_rewrite);
   plan->wanted()->SetOld(std::move(to_push), std::move(to_rewrite));
+  const uint64_t entry_age = expired_before_now == 0 ? 0 : std::max<uint64_t>(1, now - expired_before_now);
   uint64_t shortest = UINT64_MAX;
-  for (uint64_t age : {ages.push, ages.rewrite, expired_before_now == 0 ? 0 : now - expired_before_now}) {
+  for (uint64_t age : {ages.push, ages.rewrite, entry_age}) {
     if (age != 0) shortest = std::min(shortest, age);
   }
-  const uint64_t step = std::clamp<uint64_t>(shortest / kParts, 1, kMostSeconds);
   // An earlier time is of a clock that was set back, or of a longer TTL.
-  if (expired_before_now < expired_before || expired_before_now >= expired_before + step) {
+  const uint64_t part = std::max<uint64_t>(1, entry_age / kParts);
+  if (expired_before_now < expired_before || expired_before_now >= expired_before + part) {
     plan->SetExpiredBefore(expired_before_now);
     expired_before = expired_before_now;
   }
+  const uint64_t step = std::clamp<uint64_t>(shortest / kParts, 1, kMostSeconds);
   ages_at_micros = ttl == nullptr && shortest == UINT64_MAX ? 0 : now_micros + step * 1000 * 1000;
 }
 

@@ -143,8 +143,8 @@ const int32_t* HeldVersion::entry_ttl() const { return TtlOf(port::ImmutableOpti
 
 namespace {
 
-// 30 days are what RocksDB sets by default.
-uint64_t AgeOf(uint64_t option) { return option == kAgeByDefault ? 0 : option; }
+// What RocksDB sets by default, as 30 days or by a number that says so, and what is longer than any clock has run.
+uint64_t AgeOf(uint64_t option) { return option == kAgeByDefault || option > UINT32_MAX ? 0 : option; }
 
 }  // namespace
 
@@ -156,7 +156,9 @@ TableAges HeldVersion::table_ages() const {
 void HeldVersion::TablesOlderThan(const TableAges& ages, uint64_t now, std::vector<uint64_t>* to_push,
                                   std::vector<uint64_t>* to_rewrite) const {
   if (ages.push == 0 && ages.rewrite == 0) return;
-  const auto passed = [now](uint64_t age, uint64_t since) { return age != 0 && since != 0 && since + age < now; };
+  const auto passed = [now](uint64_t age, uint64_t since) {
+    return age != 0 && since != 0 && age < now && since < now - age;
+  };
   for (const File& file : Files()) {
     if (passed(ages.push, file.meta->oldest_ancester_time)) to_push->push_back(file.number());
     if (passed(ages.rewrite, file.meta->file_creation_time)) to_rewrite->push_back(file.number());

@@ -117,8 +117,9 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
     }
   }
   // By the latest Version: what the plan does not have is no more to be compacted.
-  int64_t now = 0;
-  if (version->number() >= family->shown_version && env_->GetCurrentTime(&now).ok()) {
+  if (version->number() >= family->shown_version) {
+    int64_t now = 0;  // if the clock fails: nothing is old
+    env_->GetCurrentTime(&now).PermitUncheckedError();
     const uint64_t expired_before = ExpiredBefore(version->entry_ttl(), env_->GetSystemClock().get());
     family->LookAtAges(*version, expired_before, static_cast<uint64_t>(now), NowMicros());
     if (family->ages_at_micros != 0) StartRetryLoopLocked();
