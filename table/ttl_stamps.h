@@ -1,8 +1,8 @@
 // What rocksdb::DBWithTTL does to a column family, as far as engines have to know it: it appends to every value the
 // second at which it was put, in four bytes, and sets a compaction filter that drops values older than the TTL.
 //
-// Bytes of the property "cairn.ttl_stamps": varint32 version = 1, fixed32 [count], ascending; quantiles of a sample of a
-// table's stamps. A hint: another version is passed over.
+// Bytes of the property "cairn.ttl_stamps": varint32 version = 1, fixed32 [count], ascending; quantiles of a sample of
+// the table's stamps. A hint: another version is passed over.
 //
 // Thread-safety: functions of their arguments; a TtlStampSample serves one table builder.
 
