@@ -17,6 +17,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/db_ttl.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/support.h"
@@ -169,7 +170,9 @@ TEST_P(ExpiredEntriesTest, CompactionDropsThemAndStockRocksdbReadsTheRest) {
   EXPECT_EQ(Found(), kModelKeys / 4);
   // As values with four bytes behind them.
   db_.reset();
-  const std::unique_ptr<rocksdb::DB> plain = OpenedAs<rocksdb::DB>(options_, path());
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(options_, path(), port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> plain(opened);
   std::string value;
   ASSERT_OK(plain->Get({}, Key(1), &value));
   ASSERT_EQ(value.size(), 84u);
