@@ -108,6 +108,11 @@ void FilterDirectory::CountTable(int depth, int change, uint64_t keys, const std
 void FilterDirectory::FitToPlan() {
   if (must_fit_.exchange(false, std::memory_order_relaxed)) FitContainers(kContainersAtOnce);
   if (options_.residency != FilterResidency::kCache) return;
+  {
+    // Not with every table: there may be thousands of families, and of tables when they are opened.
+    const MutexLock lock(&plan_mutex_);
+    if (!share_.HasGrown()) return;
+  }
   for (const std::shared_ptr<FilterDirectory>& other : PlanningDirectories::Open()) {
     if (other.get() != this) other->FitIfTooMuch();
   }

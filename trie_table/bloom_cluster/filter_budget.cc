@@ -75,4 +75,10 @@ bool CacheShare::IsTooMuch() const {
          all_needs_->load(std::memory_order_relaxed) > all_when_asked_ + all_when_asked_ / 8;
 }
 
+bool CacheShare::HasGrown() {
+  if (need_ <= need_when_grown_ + need_when_grown_ / 8) return false;
+  need_when_grown_ = need_;
+  return true;
+}
+
 }  // namespace cairn

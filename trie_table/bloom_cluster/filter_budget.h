@@ -42,11 +42,14 @@ class CacheShare {
   uint64_t Ask(const std::shared_ptr<rocksdb::Cache>& cache, uint64_t need, double share);
   // Whether others need so much more since then that this one has an eighth too much.
   bool IsTooMuch() const;
+  // Whether this one needs an eighth more than when it was last true: the others may have too much then.
+  bool HasGrown();
 
  private:
   std::shared_ptr<std::atomic<uint64_t>> all_needs_;  // of those who share the cache
   uint64_t need_ = 0;                                 // this one's part of it
   uint64_t all_when_asked_ = 0;
+  uint64_t need_when_grown_ = 0;
 };
 
 }  // namespace cairn

@@ -53,6 +53,8 @@ TEST(FilterBudgetTest, WhoeverSharesACacheSharesItsPart) {
   {
     CacheShare second;
     EXPECT_FALSE(first.IsTooMuch());
+    EXPECT_TRUE(first.HasGrown());
+    EXPECT_FALSE(first.HasGrown());
     EXPECT_EQ(second.Ask(cache, 100, 0.5), 45454u);
     EXPECT_FALSE(first.IsTooMuch()) << "a tenth";
     EXPECT_EQ(second.Ask(cache, 3000, 0.5), 375000u);
