@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "util/coding.h"
+#include "util/mix64.h"
 
 namespace cairn {
 
@@ -15,12 +16,6 @@ constexpr size_t kMostSamples = 1024;
 constexpr size_t kStampBytes = 4;
 // May 2013, when DBWithTTL came: RocksDB takes no earlier time for a stamp. Wide columns have none.
 constexpr uint32_t kFirstStamp = 1368146402;
-
-// A hash may be the order of a table's keys: then those of one part of the order would be sampled.
-uint64_t Mixed(uint64_t hash) {
-  hash *= 0x9e3779b97f4a7c15;
-  return (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
-}
 
 }  // namespace
 
@@ -43,7 +38,8 @@ uint64_t TtlStampOf(const rocksdb::Slice& value) {
 }
 
 void TtlStampSample::Add(uint64_t hash, uint64_t stamp) {
-  hash = Mixed(hash);
+  // It may be the order of the table's keys: then those of one part of the order would be sampled.
+  hash = Mix64(hash);
   if (hash >= below_ || stamp > UINT32_MAX) return;
   stamps_.emplace_back(hash, static_cast<uint32_t>(stamp));
   if (stamps_.size() < 2 * kMostSamples) return;

@@ -13,19 +13,11 @@ namespace cairn {
 
 using rocksdb::Status;
 
-namespace {
-
-constexpr uint64_t kUnset = 0xfffffffffffffffe;
-
-}  // namespace
-
 Status ObeyAges(const std::string& store, rocksdb::ColumnFamilyOptions* options) {
   if (port::CompactsWhatIsRead(*options)) {
     return Status::NotSupported("read_triggered_compaction_threshold", store + " compacts by size and age only");
   }
-  for (uint64_t* age : {&options->ttl, &options->periodic_compaction_seconds}) {
-    if (*age == kUnset || *age == kAgeByDefault) *age = 0;
-  }
+  for (uint64_t* age : {&options->ttl, &options->periodic_compaction_seconds}) *age = AgeOf(*age);
   return Status::OK();
 }
 

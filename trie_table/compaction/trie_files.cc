@@ -141,13 +141,6 @@ std::vector<uint64_t> HeldVersion::TablesOfBlobGarbage() const {
 
 const int32_t* HeldVersion::entry_ttl() const { return TtlOf(port::ImmutableOptionsOf(*super_version_->cfd)); }
 
-namespace {
-
-// What RocksDB sets by default, as 30 days or by a number that says so, and what is longer than any clock has run.
-uint64_t AgeOf(uint64_t option) { return option == kAgeByDefault || option > UINT32_MAX ? 0 : option; }
-
-}  // namespace
-
 TableAges HeldVersion::table_ages() const {
   const rocksdb::MutableCFOptions& options = super_version_->mutable_cf_options;
   return {AgeOf(options.ttl), AgeOf(options.periodic_compaction_seconds)};
