@@ -13,8 +13,8 @@ namespace cairn {
 // NotSupported if the options ask for what needs key order or timestamps; and as ObeyAges.
 rocksdb::Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options);
 
-// What ttl or periodic_compaction_seconds says here: 0 (never) also for what RocksDB sets by default, 30 days or a number
-// that means unset, and for what is longer than any clock has run.
+// What ttl or periodic_compaction_seconds says here: 0 (never) also for what RocksDB sets by default, 30 days or a
+// number that means unset, and for what is longer than any clock has run.
 inline uint64_t AgeOf(uint64_t option) {
   constexpr uint64_t kByDefault = 30 * 24 * 60 * 60;
   return option == kByDefault || option > UINT32_MAX ? 0 : option;
