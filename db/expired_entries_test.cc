@@ -30,7 +30,6 @@ namespace cairn {
 namespace {
 
 using rocksdb::Status;
-using test::OpenedAs;
 
 constexpr int32_t kTtl = 6400;
 constexpr int64_t kStart = 1800000000;

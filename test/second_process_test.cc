@@ -1,17 +1,20 @@
 // A database that another process writes: read-only openings and secondaries while tables come and go. Here the writer
 // is another object of this process, so that what it does in between is known.
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
 #include "rocksdb/port/open_into.h"
 #include "test/support.h"
+#include "test/testutil/await.h"
 
 namespace cairn::test {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 using rocksdb::DB;
 using rocksdb::Options;
 using rocksdb::Status;
+
+bool IsTable(const std::string& file) { return file.size() > 4 && file.substr(file.size() - 4) == ".sst"; }
 
 // Calls a function before each table that it opens.
 class TellingFileSystem : public rocksdb::FileSystemWrapper {
@@ -29,7 +34,7 @@ class TellingFileSystem : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus NewRandomAccessFile(const std::string& name, const rocksdb::FileOptions& options,
                                         std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
                                         rocksdb::IODebugContext* dbg) override {
-    if (name.size() > 4 && name.substr(name.size() - 4) == ".sst") tell_();
+    if (IsTable(name)) tell_();
     return target()->NewRandomAccessFile(name, options, file, dbg);
   }
 
