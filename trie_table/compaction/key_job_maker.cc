@@ -56,9 +56,25 @@ KeyJobMaker::Made KeyJobMaker::Fill(const KeyContainer& container, std::vector<c
   return shape_->Conflicts(run) ? Made::kConflict : Made::kJob;
 }
 
+// Of a slot the table that was written first and what follows it, up to the largest job. So every table has its turn.
+std::vector<const TrieFile*> KeyJobMaker::FirstWritten(const std::vector<const TrieFile*>& slot) const {
+  auto it = std::min_element(slot.begin(), slot.end(),
+                             [](const TrieFile* a, const TrieFile* b) { return a->number < b->number; });
+  std::vector<const TrieFile*> files;
+  uint64_t bytes = 0;
+  for (; it != slot.end() && (files.empty() || bytes + (*it)->bytes <= sizes_->largest_job); ++it) {
+    files.push_back(*it);
+    bytes += (*it)->bytes;
+  }
+  return files;
+}
+
 // The oldest of the container up to the largest job, whole slots unless one is larger than that. What is newer lies
 // above, and may stay.
 std::vector<const TrieFile*> KeyJobMaker::OldestFiles(const KeyContainer& container) const {
+  if (container.depth != 0 && container.slots == 1 && container.bytes > sizes_->largest_job) {
+    return FirstWritten(container.files);
+  }
   std::vector<const TrieFile*> files;
   uint64_t bytes = 0;
   for (auto it = container.files.rbegin(); it != container.files.rend();) {

@@ -66,6 +66,7 @@ class KeyJobMaker {
   Made Fill(const KeyContainer& container, std::vector<const TrieFile*> files, int output_level, TrieJob* job) const;
   int DepthFor(int depth, int next, const KeyRange& range) const;
   std::shared_ptr<const KeyCuts> CutsAt(int depth, const KeyRange& range, bool joins) const;
+  std::vector<const TrieFile*> FirstWritten(const std::vector<const TrieFile*>& slot) const;
   std::vector<const TrieFile*> OldestFiles(const KeyContainer& container) const;
   std::vector<const TrieFile*> WithAllBelow(const TrieFile& file) const;
   KeyRange RangeOf(const std::vector<const TrieFile*>& files) const;

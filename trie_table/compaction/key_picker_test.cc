@@ -830,6 +830,24 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
 }
 
 // Tables of one level that have the versions of a key in common, and are more than one compaction may take.
+// A compaction whose outputs are as its inputs were, which are neighbours of one level. Returns how many.
+size_t WriteAgain(const TrieJob& job, KeyShape* shape, uint64_t* last_number) {
+  const std::vector<const TrieFile*> level = shape->FilesIn(job.output_level, job.runs.front().range);
+  std::vector<TrieFile> files;
+  for (uint64_t number : job.inputs) files.push_back(*shape->Find(number));
+  for (const TrieFile* file : level) {
+    const bool is_input = std::find(job.inputs.begin(), job.inputs.end(), file->number) != job.inputs.end();
+    const KeyRange& range = job.runs.front().range;
+    EXPECT_TRUE(is_input || file->largest <= range.first || file->smallest >= range.last);
+  }
+  for (TrieFile& file : files) {
+    shape->Remove(file.number);
+    file.number = ++*last_number;
+    shape->Add(file);
+  }
+  return files.size();
+}
+
 TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
   KeyTrieOptions trie = SmallTrie();
   trie.depth = 1;
@@ -845,8 +863,40 @@ TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
   }
   TrieJob job;
   EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job), ManualStep::kDone);
-  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job, kTables), ManualStep::kJob);
-  EXPECT_FALSE(job.inputs.empty());
+  uint64_t next = kTables, jobs = 0;
+  while (picker.PickManual(1, nullptr, kTables, &job, kTables) == ManualStep::kJob && ++jobs <= kTables) {
+    ASSERT_EQ(WriteAgain(job, &shape, &next), job.inputs.size());
+  }
+  EXPECT_LE(jobs, kTables);
+}
+
+// Tables that share keys are one container, here of one slot, which is too large for one compaction.
+TEST(KeyPickerTest, EveryTableOfALargeSlotIsWrittenAgainByPeriod) {
+  KeyTrieOptions trie = SmallTrie();
+  trie.depth = 1;
+  KeyShape shape(trie, rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
+  constexpr uint64_t kTables = 20;
+  std::vector<uint64_t> old;
+  for (uint64_t i = 1; i <= kTables; ++i) {
+    const std::string first(1, static_cast<char>('a' + i)), last(1, static_cast<char>('b' + i));
+    TrieFile file = FileOf(i, shape.LastLevel(1), first, last);
+    file.bytes = 1 << 20;
+    shape.Add(file);
+    old.push_back(i);
+  }
+  ASSERT_EQ(shape.ContainersAt(1).size(), 1u);
+  ASSERT_GT(shape.ContainersAt(1)[0].bytes, picker.sizes().largest_job);
+  TrieJob job;
+  uint64_t next = kTables, jobs = 0;
+  while (!old.empty() && ++jobs <= kTables) {
+    picker.wanted()->SetOld({}, old);
+    ASSERT_TRUE(picker.Pick(&job));
+    ASSERT_EQ(WriteAgain(job, &shape, &next), job.inputs.size());
+    const auto is_gone = [&](uint64_t number) { return !shape.Contains(number); };
+    old.erase(std::remove_if(old.begin(), old.end(), is_gone), old.end());
+  }
+  EXPECT_TRUE(old.empty());
 }
 
 // A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level
