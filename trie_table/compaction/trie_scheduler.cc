@@ -201,7 +201,7 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   }
   FollowLocked(family).PermitUncheckedError();
   family->plan->End(job, s.ok(), output.bytes, oldest_snapshot);
-  if (family->plan->AwaitedSnapshot() != 0) awaits_snapshot_ = true;
+  LookAtSnapshotsLocked(family.get());
   --family->running;
   --running_;
   if (s.ok()) {

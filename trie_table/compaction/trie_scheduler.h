@@ -152,6 +152,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status StuckLocked(uint64_t since_micros) CAIRN_REQUIRES(mutex_);
   // Brings the plan to the current Version. Lets go of the mutex meanwhile.
   rocksdb::Status FollowLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);
+  uint64_t AskOldestSnapshotLocked() CAIRN_REQUIRES(mutex_);
+  void LookAtSnapshotsLocked(TrieFamily* family) CAIRN_REQUIRES(mutex_);
   // Reads what the plan wants to know of files; with `totals`, what their records say of bytes written so far, too.
   std::vector<TrieFile> Describe(const TrieFamily& family, const HeldVersion& version,
                                  const std::vector<HeldVersion::File>& files, WrittenTotals* totals) const

@@ -93,12 +93,6 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
   }
   const bool first = family->state == TrieFamily::State::kUnread;
   if (first || version->number() >= family->shown_version) family->plan->SetWriteBuffer(version->write_buffer_bytes());
-  uint64_t oldest_snapshot = 0;
-  {
-    MutexUnlock unlocked(&mutex_);
-    oldest_snapshot = OldestSnapshot(db_);
-  }
-  family->plan->SetOldestSnapshot(oldest_snapshot);
   if (family->IsBehind(*version)) {
     const std::vector<HeldVersion::File> unknown = family->UnknownFiles(*version);
     std::vector<TrieFile> added;
@@ -124,10 +118,30 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
     family->LookAtAges(*version, expired_before, static_cast<uint64_t>(now), NowMicros());
     if (family->ages_at_micros != 0) StartRetryLoopLocked();
   }
-  if (family->plan->AwaitedSnapshot() != 0) awaits_snapshot_ = true;
+  LookAtSnapshotsLocked(family.get());
   MutexUnlock unlocked(&mutex_);
   version.reset();
   return Status::OK();
+}
+
+uint64_t TrieScheduler::AskOldestSnapshotLocked() {
+  MutexUnlock unlocked(&mutex_);
+  return OldestSnapshot(db_);
+}
+
+// Nobody tells of a release that comes before the plan waits for it. So they are looked at once more from then on.
+void TrieScheduler::LookAtSnapshotsLocked(TrieFamily* family) {
+  uint64_t found = AskOldestSnapshotLocked();
+  while (true) {
+    const uint64_t awaited = family->plan->AwaitedSnapshot();
+    family->plan->SetOldestSnapshot(found);
+    if (awaited != 0 && awaited != found) WakeLocked();
+    if (family->plan->AwaitedSnapshot() == 0) return;
+    awaits_snapshot_ = true;
+    const uint64_t now = AskOldestSnapshotLocked();
+    if (now == found) return;
+    found = now;
+  }
 }
 
 std::vector<TrieFile> TrieScheduler::Describe(const TrieFamily& family, const HeldVersion& version,
