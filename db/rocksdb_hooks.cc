@@ -154,7 +154,7 @@ void FindDroppableTables(rocksdb::ColumnFamilyData* family, const std::vector<Ta
   }
 }
 
-// Of a store without partitions, whether it has its two levels: what else it takes GetFromSilt looks at.
+// Of a store without partitions, whether it has its two levels: what else it takes SiltTables look at.
 bool IsSiltStore(rocksdb::Version* version) {
   const rocksdb::VersionStorageInfo& storage = *version->storage_info();
   if (storage.num_non_empty_levels() == 0) return false;
@@ -165,12 +165,23 @@ bool IsSiltStore(rocksdb::Version* version) {
   return typeid(tables) == typeid(SiltTableFactory);
 }
 
-// Null: the database has none, or the column family is no trie. A SILT store's tables have none.
-VersionFilters* FiltersOf(rocksdb::Version* version) {
-  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
+// Null: the database has none.
+DatabaseServices* ServicesOf(rocksdb::Version* version) {
   const auto& listeners = version->version_set()->db_options()->listeners;
   if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
-  return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
+  return static_cast<DatabaseServices*>(listeners.front().get());
+}
+
+// Null: the column family is no trie, or its database has none. A SILT store's tables have none.
+VersionFilters* FiltersOf(rocksdb::Version* version) {
+  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
+  DatabaseServices* const services = ServicesOf(version);
+  return services == nullptr ? nullptr : services->version_filters();
+}
+
+bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
+  DatabaseServices* const services = ServicesOf(version);
+  return services != nullptr && services->silt_lookups()->Get(version, request);
 }
 
 // The memtables that the column families have when it is made, of which the newest are named.

@@ -117,8 +117,7 @@ class EctTableFilterInMemory {
   bool MayContain(uint64_t hash) const {
     return is_cuckoo() || ribbon_ == nullptr ? cuckoo_.MayContain(hash) : ribbon_->MayMatch(RibbonKey(hash));
   }
-  // Begins to load what MayContain will read of a cuckoo filter.
-  void Prefetch(uint64_t hash) const { cuckoo_.Prefetch(hash); }
+  const CuckooFilter& cuckoo() const { return cuckoo_; }
   size_t bytes() const { return bytes_.size(); }
 
  private:

@@ -72,9 +72,8 @@ class EctTableReader final : public EctTableProbe {
     return status;
   }
 
-  const KeyHash& hash() const override { return hash_; }
   bool MayHold(uint64_t hash) const override { return filter_->MayContain(hash); }
-  void PrefetchFilter(uint64_t hash) const override { filter_->Prefetch(hash); }
+  CuckooFilter filter_of_store() const override { return filter_->cuckoo(); }
   void CountKeptFromLast() const override {
     if (filter_->is_cuckoo()) return;
     EctLookupCounts* const counts = counters_->lookups.Access();
@@ -432,16 +431,6 @@ ReadOptions PastCache(const ReadOptions& read_options) {
 const EctTableProbe* EctTableProbe::Of(const rocksdb::TableReader* reader) {
   if (reader == nullptr || typeid(*reader) != typeid(EctTableReader)) return nullptr;
   return static_cast<const EctTableReader*>(reader);
-}
-
-EctTableProbe::Hashes EctTableProbe::HashesOf(const rocksdb::FdWithKeyRange& file) const {
-  const uint64_t known = first_hash_.load(std::memory_order_acquire);
-  if (known != kUnknown) return {known, last_hash_.load(std::memory_order_relaxed)};
-  const uint64_t first = hash()(rocksdb::ExtractUserKey(file.smallest_key));
-  const uint64_t last = hash()(rocksdb::ExtractUserKey(file.largest_key));
-  last_hash_.store(last, std::memory_order_relaxed);
-  first_hash_.store(first, std::memory_order_release);
-  return {first, last};
 }
 
 Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,

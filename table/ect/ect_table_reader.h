@@ -5,11 +5,10 @@
 
 #pragma once
 
-#include <atomic>
 #include <memory>
 
+#include "cairn/cuckoo_filter.h"
 #include "cairn/ect_table.h"
-#include "db/version_edit.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/ect/ect_table.h"
 #include "table/ect/ect_table_index.h"
@@ -26,27 +25,15 @@ class EctTableProbe : public WrappedTableReader {
   // Null: it is none, or null.
   static const EctTableProbe* Of(const rocksdb::TableReader* reader);
 
-  // The hashes of the smallest and the largest key of the table, which is that file.
-  struct Hashes {
-    uint64_t first, last;
-  };
-  Hashes HashesOf(const rocksdb::FdWithKeyRange& file) const;
-
-  virtual const KeyHash& hash() const = 0;
   // What the table's filter says; true if it has none. Counts nothing.
   virtual bool MayHold(uint64_t hash) const = 0;
-  // Begins to load what MayHold will read: tables are chosen first, then asked, so that their cache misses overlap.
-  virtual void PrefetchFilter(uint64_t hash) const = 0;
+  // A view of the table's cuckoo filter; an empty one if it has none. MayHold asks it, or the other kind.
+  virtual CuckooFilter filter_of_store() const = 0;
   // Its filter has kept a lookup from it: counts those of a table of the SortedStore.
   virtual void CountKeptFromLast() const = 0;
   // Get of a key that the filter lets pass. `hash` is the key's.
   virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key,
                                uint64_t hash, rocksdb::GetContext* get_context) const = 0;
-
- private:
-  // Found by the first who asks. first_hash_ is set last; what is kUnknown may be asked for again.
-  static constexpr uint64_t kUnknown = ~uint64_t{0};
-  mutable std::atomic<uint64_t> first_hash_{kUnknown}, last_hash_{0};
 };
 
 // The same read, but what it brings from the file stays out of the block cache, which may be full.

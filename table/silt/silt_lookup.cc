@@ -1,6 +1,6 @@
 #include "table/silt/silt_lookup.h"
 
-#include <array>
+#include <algorithm>
 #include <optional>
 
 #include "db/column_family.h"
@@ -9,8 +9,8 @@
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
-#include "table/ect/ect_table_reader.h"
 #include "table/perf_counts.h"
+#include "util/of_thread.h"
 
 namespace cairn {
 
@@ -23,139 +23,195 @@ using rocksdb::perf_level;
 using rocksdb::PerfLevel;
 using rocksdb::Slice;
 using rocksdb::Status;
+using rocksdb::Version;
 
-// More do not wait for a merge but by mistake.
-constexpr size_t kMostTables = 256;
-
-// The tables of a Version that a key may be in, newest first by (2).
-class Tables {
- public:
-  // False: only RocksDB can look for the key.
-  bool Find(rocksdb::Version* version, const Slice& user_key) {
-    const rocksdb::VersionStorageInfo& storage = *version->storage_info();
-    const LevelFilesBrief& stores = storage.LevelFilesBrief(0);
-    if (stores.num_files > kMostTables) return false;
-    if (stores.num_files > 0 && !FindHash(stores.files[0], user_key)) return false;
-    for (size_t i = 0; i < stores.num_files; ++i) {
-      if (!Add(stores.files[i], 0)) return false;
-    }
-    for (int level = 1; level < storage.num_non_empty_levels(); ++level) {
-      const LevelFilesBrief& files = storage.LevelFilesBrief(level);
-      if (files.num_files == 0) continue;
-      if (!FindHash(files.files[0], user_key)) return false;
-      if (!FindIn(files, level)) return false;
-    }
-    return count_ > 0;
-  }
-
-  size_t count() const { return count_; }
-  uint64_t hash() const { return hash_; }
-  const EctTableProbe& reader(size_t i) const { return *readers_[i]; }
-  const FdWithKeyRange& file(size_t i) const { return *files_[i]; }
-  int level(size_t i) const { return levels_[i]; }
-
- private:
-  static const EctTableProbe* ReaderOf(const FdWithKeyRange& file) {
-    return EctTableProbe::Of(port::PinnedReaderOf(file.fd));
-  }
-
-  bool FindHash(const FdWithKeyRange& file, const Slice& user_key) {
-    if (has_hash_) return true;
-    const EctTableProbe* const reader = ReaderOf(file);
-    has_hash_ = reader != nullptr;
-    if (has_hash_) hash_ = reader->hash()(user_key);
-    return has_hash_;
-  }
-
-  bool Add(const FdWithKeyRange& file, int level) {
-    const EctTableProbe* const reader = count_ < kMostTables ? ReaderOf(file) : nullptr;
-    if (reader == nullptr) return false;
-    reader->PrefetchFilter(hash_);
-    readers_[count_] = reader;
-    files_[count_] = &file;
-    levels_[count_++] = level;
-    return true;
-  }
-
-  // Hashes are uniform, so the place of one among tables is near its share of all hashes. Of keys with one hash, and of
-  // versions of a key, some may be in the next table.
-  bool FindIn(const LevelFilesBrief& files, int level) {
-    auto i = static_cast<size_t>((static_cast<unsigned __int128>(hash_) * files.num_files) >> 64);
-    const EctTableProbe* reader = nullptr;
-    for (; i > 0; --i) {
-      reader = ReaderOf(files.files[i - 1]);
-      if (reader == nullptr) return false;
-      if (reader->HashesOf(files.files[i - 1]).last < hash_) break;
-    }
-    for (; i < files.num_files; ++i) {
-      reader = ReaderOf(files.files[i]);
-      if (reader == nullptr) return false;
-      const EctTableProbe::Hashes hashes = reader->HashesOf(files.files[i]);
-      if (hashes.last < hash_) continue;
-      if (hashes.first > hash_) return true;
-      if (!Add(files.files[i], level)) return false;
-    }
-    return true;
-  }
-
-  // Not before there is a table.
-  bool has_hash_ = false;
-  uint64_t hash_ = 0;
-  size_t count_ = 0;
-  std::array<const EctTableProbe*, kMostTables> readers_;
-  std::array<const FdWithKeyRange*, kMostTables> files_;
-  std::array<int, kMostTables> levels_;
-};
+// More parts, or more stores that a key may be in, are no SILT store's but by mistake.
+constexpr size_t kMostParts = 256;
+constexpr size_t kMostStores = 256;
 
 // Not within its caller, where the compiler would find the thread's variables for every lookup, counted or not.
 __attribute__((noinline)) void CountKeptFromInPerfContext(uint64_t tables) {
   PERF_COUNTER_ADD(bloom_sst_miss_count, tables);
 }
 
-// As RocksDB's own way does for each table that it asks, the last of which is the one that has the key, if one has.
-void SampleReads(const Tables& tables, size_t asked, bool found) {
-  for (size_t i = 0; i < asked; ++i) {
-    const bool brought = found && i + 1 == asked;
-    port::SampleRead(tables.file(i).file_metadata, brought ? port::ReadFound::kValue : port::ReadFound::kNoValue);
-  }
-}
+// What a thread's lookup protects.
+class LookupHazard {
+ public:
+  LookupHazard() : record_(TakeHazardRecord()) {}
+  ~LookupHazard() { GiveBack(record_); }
+  LookupHazard(const LookupHazard&) = delete;
+  LookupHazard& operator=(const LookupHazard&) = delete;
+
+  HazardRecord* record() const { return record_; }
+  // A merge operator may look up a key within a lookup. Relaxed: nobody else writes it.
+  bool InUse() const { return record_->object.load(std::memory_order_relaxed) != nullptr; }
+
+ private:
+  HazardRecord* const record_;
+};
+
+const EctTableProbe* ReaderOf(const FdWithKeyRange& file) { return EctTableProbe::Of(port::PinnedReaderOf(file.fd)); }
+
+uint64_t HashOf(const KeyHash& hash, const Slice& internal_key) { return hash(rocksdb::ExtractUserKey(internal_key)); }
 
 }  // namespace
 
-bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
+SiltTables::SiltTables(const Version* version)
+    : OfVersion(version),
+      hash_(HashOfComparator(version->cfd()->user_comparator())),
+      last_level_(version->storage_info()->num_levels() - 1) {}
+
+std::unique_ptr<const SiltTables> SiltTables::Make(Version* version) {
   const rocksdb::ImmutableOptions& options = port::ImmutableOptionsOf(*version->cfd());
   // A row cache stands before each table.
-  if (options.row_cache != nullptr || options.optimize_filters_for_hits) return false;
-  Tables tables;
-  if (!tables.Find(version, request.key.user_key())) return false;
-  // Who counts by level wants each table's answer.
-  if (PerfContextCountsByLevel()) return false;
-  uint64_t kept_from = 0;
-  std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
-  bool found = false;
-  size_t asked = 0;
-  while (asked < tables.count() && !found) {
-    const EctTableProbe& reader = tables.reader(asked);
-    const int level = tables.level(asked);
-    ++asked;
-    if (!reader.MayHold(tables.hash())) {
-      ++kept_from;
-      reader.CountKeptFromLast();
-      continue;
+  if (options.row_cache != nullptr || options.optimize_filters_for_hits) return nullptr;
+  std::unique_ptr<SiltTables> made(new SiltTables(version));
+  if (made->hash_ == nullptr || made->last_level_ == 0) return nullptr;
+  return made->AddStores(*version->storage_info()) && made->AddSorted(*version->storage_info()) ? std::move(made)
+                                                                                                : nullptr;
+}
+
+bool SiltTables::AddStores(const rocksdb::VersionStorageInfo& storage) {
+  const int levels = std::min(last_level_, storage.num_non_empty_levels());
+  size_t most = 1;
+  for (int level = 1; level < levels; ++level) most = std::max(most, storage.LevelFilesBrief(level).num_files);
+  while (size_t{1} << part_bits_ < std::min(most, kMostParts)) ++part_bits_;
+  std::vector<std::vector<Store>> parts(size_t{1} << part_bits_);
+  for (int level = 0; level < levels; ++level) {
+    const LevelFilesBrief& files = storage.LevelFilesBrief(level);
+    for (size_t i = 0; i < files.num_files; ++i) {
+      const FdWithKeyRange& file = files.files[i];
+      const EctTableProbe* const reader = ReaderOf(file);
+      if (reader == nullptr) return false;
+      ++tables_;
+      const size_t last = PartOf(HashOf(*hash_, file.largest_key));
+      for (size_t part = PartOf(HashOf(*hash_, file.smallest_key)); part <= last; ++part) {
+        if (parts[part].size() == kMostStores) return false;
+        parts[part].push_back({reader->filter_of_store(), reader, &file, level});
+      }
     }
-    if (!lookup.has_value()) lookup.emplace(version, request);
-    const Status s = reader.Find(request.options, request.key.internal_key(), tables.hash(), lookup->context());
-    found = lookup->Take(s, level) == VersionLookup::Next::kNothing;
   }
-  if (kept_from != 0) {
-    RecordTick(options.stats, rocksdb::BLOOM_FILTER_USEFUL, kept_from);
-    if (PerfContextCounts()) CountKeptFromInPerfContext(kept_from);
+  for (const std::vector<Store>& part : parts) {
+    begins_.push_back(static_cast<uint32_t>(stores_.size()));
+    stores_.insert(stores_.end(), part.begin(), part.end());
   }
-  if (lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read()) {
-    SampleReads(tables, asked, found && request.status->ok());
-  }
-  if (!found) FinishLookup(version, request, &lookup);
+  begins_.push_back(static_cast<uint32_t>(stores_.size()));
   return true;
+}
+
+bool SiltTables::AddSorted(const rocksdb::VersionStorageInfo& storage) {
+  if (storage.num_non_empty_levels() <= last_level_) return true;
+  const LevelFilesBrief& files = storage.LevelFilesBrief(last_level_);
+  for (size_t i = 0; i < files.num_files; ++i) {
+    const FdWithKeyRange& file = files.files[i];
+    const EctTableProbe* const reader = ReaderOf(file);
+    if (reader == nullptr) return false;
+    ++tables_;
+    sorted_.push_back({HashOf(*hash_, file.smallest_key), HashOf(*hash_, file.largest_key), reader, &file});
+  }
+  return true;
+}
+
+// Hashes are uniform, so the place of one among tables is near its share of all hashes. Of keys with one hash, and of
+// versions of a key, some may be in the next table.
+size_t SiltTables::FirstSorted(uint64_t hash) const {
+  auto i = static_cast<size_t>((static_cast<unsigned __int128>(hash) * sorted_.size()) >> 64);
+  while (i > 0 && sorted_[i - 1].last >= hash) --i;
+  while (i < sorted_.size() && sorted_[i].last < hash) ++i;
+  return i;
+}
+
+// One lookup.
+class SiltTables::Search {
+ public:
+  Search(Version* version, const VersionRequest& request, uint64_t hash)
+      : version_(version), request_(request), hash_(hash) {}
+
+  void AskStore(const Store& store) {
+    if (!store.filter.MayContain(hash_) || !store.reader->MayHold(hash_)) {
+      ++kept_from_;
+    } else {
+      LookInto(*store.reader, store.level);
+    }
+  }
+  void AskSorted(const Sorted& table, int level) {
+    if (table.reader->MayHold(hash_)) {
+      LookInto(*table.reader, level);
+    } else {
+      ++kept_from_;
+      table.reader->CountKeptFromLast();
+    }
+  }
+  bool found() const { return found_; }
+
+  // Whether this one is counted in RocksDB's samples of reads.
+  bool Sampled() const { return lookup_.has_value() ? lookup_->sampled() : rocksdb::should_sample_file_read(); }
+
+  void Finish() {
+    if (!found_) FinishLookup(version_, request_, &lookup_);
+    if (kept_from_ == 0) return;
+    RecordTick(port::ImmutableOptionsOf(*version_->cfd()).stats, rocksdb::BLOOM_FILTER_USEFUL, kept_from_);
+    if (PerfContextCounts()) CountKeptFromInPerfContext(kept_from_);
+  }
+
+ private:
+  void LookInto(const EctTableProbe& reader, int level) {
+    if (!lookup_.has_value()) lookup_.emplace(version_, request_);
+    const Status s = reader.Find(request_.options, request_.key.internal_key(), hash_, lookup_->context());
+    found_ = lookup_->Take(s, level) == VersionLookup::Next::kNothing;
+  }
+
+  Version* const version_;
+  const VersionRequest& request_;
+  const uint64_t hash_;
+  std::optional<VersionLookup> lookup_;  // from the first table on that may hold the key
+  uint64_t kept_from_ = 0;
+  bool found_ = false;
+};
+
+void SiltTables::Get(Version* version, const VersionRequest& request) const {
+  const uint64_t hash = (*hash_)(request.key.user_key());
+  const size_t part = PartOf(hash);
+  const Store* const begin = stores_.data() + begins_[part];
+  const Store* const end = stores_.data() + begins_[part + 1];
+  for (const Store* store = begin; store != end; ++store) store->filter.Prefetch(hash);
+  Search search(version, request, hash);
+  const Store* store = begin;
+  while (store != end && !search.found()) search.AskStore(*store++);
+  const size_t first = FirstSorted(hash);
+  size_t sorted = first;
+  while (sorted < sorted_.size() && sorted_[sorted].first <= hash && !search.found()) {
+    search.AskSorted(sorted_[sorted++], last_level_);
+  }
+  if (search.Sampled()) {
+    // As RocksDB's own way does for each table that it asks, the last of which is the one that has the key, if one has.
+    const bool brought = search.found() && request.status->ok();
+    const auto sample = [](const FdWithKeyRange& file, bool has_it) {
+      port::SampleRead(file.file_metadata, has_it ? port::ReadFound::kValue : port::ReadFound::kNoValue);
+    };
+    for (const Store* asked = begin; asked != store; ++asked) {
+      sample(*asked->file, brought && sorted == first && asked + 1 == store);
+    }
+    for (size_t i = first; i < sorted; ++i) sample(*sorted_[i].file, brought && i + 1 == sorted);
+  }
+  search.Finish();
+}
+
+bool SiltLookups::Get(Version* version, const VersionRequest& request) {
+  auto* const slot = slots_.SlotOf(version);
+  // Who counts by level wants each table's answer.
+  if (slot->HasNoneFor(version) || PerfContextCountsByLevel()) return false;
+  LookupHazard* const hazard = OfThread<LookupHazard>::Get();
+  if (hazard->InUse()) return false;
+  {
+    const Protected<SiltTables> tables(hazard->record(), slot->made);
+    if (tables.get() != nullptr && tables->IsOf(version)) {
+      tables->Get(version, request);
+      return true;
+    }
+  }
+  slots_.Miss(version, slot);
+  return false;
 }
 
 }  // namespace cairn

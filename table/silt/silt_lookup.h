@@ -1,23 +1,87 @@
-// A Get in the tables of a SILT store: the filters of all HashStores are asked one after the other, newest first, and
-// only the tables that they let pass are looked into, then the table of the SortedStore that may hold the key. RocksDB
-// would choose each table, look for its reader and ask that: several hundred instructions for each HashStore, a
-// filter's 60.
+// A Get in the tables of a SILT store. What a Version has is described once (SiltTables): of each part of the hash
+// space the HashStores that reach into it, with their filters, one behind the other, and the tables of the SortedStore.
+// A lookup begins to load what it will read of all filters, asks them newest first, and looks only into the tables that
+// they let pass, then into that of the SortedStore. RocksDB would choose each table, look for its reader and ask that:
+// several hundred instructions for each HashStore, a filter's 60.
 //
 // Invariants
 //   (1) A Version keeps its tables' readers; where it does not (max_open_files) or where a table is another's, RocksDB
-//       looks the key up, before anything was asked.
+//       looks keys up.
 //   (2) Level 0 is newest first, and of two levels the lower number is newer.
+//   (3) SiltTables are asked about the Version that they were made of and no other, while the caller holds it.
 //
-// Thread-safety: all. The caller holds the Version.
+// Thread-safety: all methods. Lookups take no lock.
 
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cairn/cuckoo_filter.h"
 #include "db/version_set.h"
+#include "table/ect/ect_table_reader.h"
 #include "table/version_lookup.h"
+#include "table/version_slots.h"
 
 namespace cairn {
 
-// Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
-bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request);
+class SiltTables : public OfVersion {
+ public:
+  // What is described for a lookup costs as much as this many tables' filters do that RocksDB asks.
+  static constexpr uint64_t kFirstLookups = 8;
+  static constexpr uint64_t kTablesPerLookup = 16;
+
+  // Null: only RocksDB can look for its keys.
+  static std::unique_ptr<const SiltTables> Make(rocksdb::Version* version);
+
+  uint64_t tables() const { return tables_; }
+  // Does what Version::Get does.
+  void Get(rocksdb::Version* version, const VersionRequest& request) const;
+
+ private:
+  // A HashStore, or another table above the last level.
+  struct alignas(64) Store {
+    CuckooFilter filter;
+    const EctTableProbe* reader = nullptr;
+    const rocksdb::FdWithKeyRange* file = nullptr;
+    int level = 0;
+  };
+  struct Sorted {
+    uint64_t first = 0, last = 0;  // hashes
+    const EctTableProbe* reader = nullptr;
+    const rocksdb::FdWithKeyRange* file = nullptr;
+  };
+  class Search;
+
+  explicit SiltTables(const rocksdb::Version* version);
+  // False: there is one that cannot be asked.
+  bool AddStores(const rocksdb::VersionStorageInfo& storage);
+  bool AddSorted(const rocksdb::VersionStorageInfo& storage);
+  size_t PartOf(uint64_t hash) const { return static_cast<size_t>((hash >> 1) >> (63 - part_bits_)); }
+  // The first that may hold the hash.
+  size_t FirstSorted(uint64_t hash) const;
+
+  const KeyHash* const hash_;
+  const int last_level_;
+  uint64_t tables_ = 0;
+  int part_bits_ = 0;
+  std::vector<uint32_t> begins_;  // of each part's stores, and the end of the last one's
+  std::vector<Store> stores_;     // of each part newest first
+  std::vector<Sorted> sorted_;    // by hash
+};
+
+class SiltLookups {
+ public:
+  // Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
+  // REQUIRES: the caller holds the Version, whose database has these lookups.
+  bool Get(rocksdb::Version* version, const VersionRequest& request);
+
+  // Descriptions made, for tests.
+  uint64_t made() const { return slots_.made(); }
+
+ private:
+  VersionSlots<SiltTables> slots_;
+};
 
 }  // namespace cairn

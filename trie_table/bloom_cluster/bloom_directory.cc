@@ -6,9 +6,9 @@
 #include "monitoring/statistics_impl.h"
 #include "table/reader_charge.h"
 #include "trie_table/bloom_cluster/bloom_batch.h"
-#include "trie_table/bloom_cluster/bloom_hazard.h"
 #include "trie_table/bloom_cluster/bloom_thread.h"
 #include "util/bits.h"
+#include "util/hazard.h"
 
 namespace cairn {
 

@@ -13,7 +13,7 @@
 //   (3) An image or block may name tables that are gone. Their bits are ignored, and a number that is given out again
 //       only gets false positives from them.
 //
-// Thread-safety: all methods. Lookups take no lock (bloom_hazard.h); joining and leaving lock the container.
+// Thread-safety: all methods. Lookups take no lock (util/hazard.h); joining and leaving lock the container.
 
 #pragma once
 

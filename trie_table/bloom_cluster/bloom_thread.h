@@ -12,8 +12,8 @@
 
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
-#include "trie_table/bloom_cluster/bloom_hazard.h"
 #include "trie_table/bloom_cluster/bloom_table.h"
+#include "util/hazard.h"
 #include "util/of_thread.h"
 
 namespace cairn {

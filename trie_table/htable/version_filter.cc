@@ -13,12 +13,12 @@
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "trie_table/bloom_cluster/bloom_directory.h"
-#include "trie_table/bloom_cluster/bloom_hazard.h"
 #include "trie_table/bloom_cluster/bloom_thread.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_partitioner.h"
 #include "trie_table/htable/htable_reader.h"
 #include "util/bits.h"
+#include "util/hazard.h"
 
 namespace cairn {
 
@@ -31,10 +31,6 @@ namespace {
 // A depth with more containers than this for each of its tables is not described container by container.
 constexpr uint64_t kMostContainersPerTable = 16;
 constexpr uint64_t kFewContainers = 1024;
-// A lookup without a filter costs about as much more as describing this many tables. So no more is spent on filters
-// than lookups have lost without them.
-constexpr uint64_t kTablesPerLookup = 8;
-constexpr uint64_t kFirstLookups = 32;
 
 // Null if the column family is no trie in hash order.
 const HashTrieOptions* TrieOf(Version* version) {
@@ -220,11 +216,7 @@ std::unique_ptr<const VersionFilter> VersionFilter::Make(Version* version) {
 }
 
 VersionFilter::VersionFilter(const Version* version, const KeyHash& hash, const HashPrefixMap& map)
-    : hash_(hash),
-      map_(map),
-      family_(version->cfd()->GetID()),
-      number_(version->GetVersionNumber()),
-      statistics_(port::ImmutableOptionsOf(*version->cfd()).stats) {}
+    : OfVersion(version), hash_(hash), map_(map), statistics_(port::ImmutableOptionsOf(*version->cfd()).stats) {}
 
 bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
   static const auto* const in_memory = [] {
@@ -345,18 +337,14 @@ void VersionFilter::MultiGet(Version* version, const rocksdb::ReadOptions& optio
   thread->CountKeptFrom(statistics_, kept_from);
 }
 
-VersionFilters::~VersionFilters() {
-  for (Slot& slot : slots_) delete slot.filter.load(std::memory_order_relaxed);
-}
-
 bool VersionFilters::Get(Version* version, const VersionRequest& request) {
-  Slot* const slot = SlotOf(version);
-  if (slot->none_for.load(std::memory_order_relaxed) == version->GetVersionNumber()) return false;
+  auto* const slot = slots_.SlotOf(version);
+  if (slot->HasNoneFor(version)) return false;
   FilterThread* const thread = ThisFilterThread();
   // RocksDB's own way counts for each table. A merge operator may look up a key, too, while the thread is in here.
   if (thread->CountsByLevel() || thread->InLookup()) return false;
   {
-    const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->filter);
+    const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->made);
     if (filter.get() != nullptr && filter->IsOf(version)) {
       if (filter->complete()) {
         filter->Get(version, request, thread);
@@ -367,22 +355,22 @@ bool VersionFilters::Get(Version* version, const VersionRequest& request) {
       return true;
     }
   }
-  Miss(version, slot);
+  slots_.Miss(version, slot);
   return false;
 }
 
 bool VersionFilters::MayHold(Version* version, const rocksdb::LookupKey& key) {
-  Slot* const slot = SlotOf(version);
-  if (slot->none_for.load(std::memory_order_relaxed) == version->GetVersionNumber()) return true;
+  auto* const slot = slots_.SlotOf(version);
+  if (slot->HasNoneFor(version)) return true;
   FilterThread* const thread = ThisFilterThread();
   if (thread->CountsByLevel() || thread->InLookup()) return true;
   {
-    const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->filter);
+    const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->made);
     if (filter.get() != nullptr && filter->IsOf(version)) {
       return !IsAbsent(*filter, version, key, thread);
     }
   }
-  Miss(version, slot);
+  slots_.Miss(version, slot);
   return true;
 }
 
@@ -390,7 +378,7 @@ void VersionFilters::MultiGet(Version* version, const rocksdb::ReadOptions& opti
                               rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback) {
   FilterThread* const thread = ThisFilterThread();
   if (!thread->CountsByLevel() && !thread->InLookup()) {
-    const Protected<VersionFilter> filter(thread->lookup_hazard(), SlotOf(version)->filter);
+    const Protected<VersionFilter> filter(thread->lookup_hazard(), slots_.SlotOf(version)->made);
     const bool found = filter.get() != nullptr && filter->IsOf(version);
     if (found && !filter->in_memory()) return;
     if (found && filter->complete() && VersionBatch::Serves(version, *range)) {
@@ -408,37 +396,6 @@ void VersionFilters::FinishAbsent(Version* version, rocksdb::MultiGetContext::Ra
     *key->s = Status::NotFound();
     range->MarkKeyDone(key);
   }
-}
-
-void VersionFilters::Miss(Version* version, Slot* slot) {
-  const uint64_t tables = slot->tables.load(std::memory_order_relaxed);
-  const uint64_t lookups = slot->lookups_without.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (lookups < kFirstLookups + tables / kTablesPerLookup) return;
-  if (slot->being_made.exchange(true, std::memory_order_acquire)) return;
-  MakeFilter(version, slot);
-  slot->being_made.store(false, std::memory_order_release);
-}
-
-// One thread at a time for a slot, so what is published cannot go.
-void VersionFilters::MakeFilter(Version* version, Slot* slot) {
-  const VersionFilter* const before = slot->filter.load(std::memory_order_relaxed);
-  // Another thread may have been faster, or have got the next Version.
-  if (before != nullptr && (before->IsOf(version) || before->IsNewerThan(version))) return;
-  const VersionFilter* made = nullptr;
-  try {
-    made = VersionFilter::Make(version).release();
-  } catch (const std::bad_alloc&) {
-    // The lookup does not need it.
-  }
-  slot->lookups_without.store(0, std::memory_order_relaxed);
-  if (made == nullptr) {
-    slot->none_for.store(version->GetVersionNumber(), std::memory_order_relaxed);
-    return;
-  }
-  slot->tables.store(made->tables(), std::memory_order_relaxed);
-  slot->filter.store(made, std::memory_order_seq_cst);
-  made_.fetch_add(1, std::memory_order_relaxed);
-  if (before != nullptr) Retire(before, [before] { delete before; });
 }
 
 }  // namespace cairn

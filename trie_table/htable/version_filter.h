@@ -16,12 +16,11 @@
 //
 // Hence "no" is certain: no table of the Version holds the key, not even a deletion of it.
 //
-// VersionFilters are those of an open database. A family's is made by a lookup, when enough of them have gone without
-// one since the Version changed: nobody pays for a Version that nobody reads.
+// VersionFilters are those of an open database (table/version_slots.h).
 //
 // A filter that is not in memory is asked by a page for all tables of its container.
 //
-// Thread-safety: all methods. Lookups take no lock (trie_table/bloom_cluster/bloom_hazard.h).
+// Thread-safety: all methods. Lookups take no lock (util/hazard.h).
 
 #pragma once
 
@@ -36,6 +35,7 @@
 #include "rocksdb/statistics.h"
 #include "table/hash_order/hash_order.h"
 #include "table/version_lookup.h"
+#include "table/version_slots.h"
 #include "trie_table/bloom_cluster/bloom_table.h"
 #include "trie_table/compaction/container_map.h"
 #include "trie_table/htable/htable_reader.h"
@@ -51,19 +51,17 @@ struct VersionTable {
   int level = 0;
 };
 
-class VersionFilter {
+class VersionFilter : public OfVersion {
  public:
+  // A lookup without a filter costs about as much more as describing so many tables.
+  static constexpr uint64_t kFirstLookups = 32;
+  static constexpr uint64_t kTablesPerLookup = 8;
+
   // Null if the column family is no trie in hash order, if most of its tables cannot be asked, or if they are spread
   // over so many containers that it is not worth its memory.
   // REQUIRES: the caller holds the Version.
   static std::unique_ptr<const VersionFilter> Make(rocksdb::Version* version);
 
-  // No two Versions of a database have one number.
-  bool IsOf(const rocksdb::Version* version) const { return number_ == version->GetVersionNumber(); }
-  // Of the same family, which has got a newer one.
-  bool IsNewerThan(const rocksdb::Version* version) const {
-    return family_ == version->cfd()->GetID() && number_ > version->GetVersionNumber();
-  }
   uint64_t tables() const { return tables_; }
   // Whether every table can be asked, so that Get answers.
   bool complete() const { return !by_number_.empty(); }
@@ -122,8 +120,6 @@ class VersionFilter {
 
   const KeyHash hash_;
   const HashPrefixMap map_;
-  const uint32_t family_;
-  const uint64_t number_;
   rocksdb::Statistics* const statistics_;
   uint64_t tables_ = 0;
   bool in_memory_ = true;
@@ -136,11 +132,6 @@ class VersionFilter {
 
 class VersionFilters {
  public:
-  VersionFilters() = default;
-  ~VersionFilters();
-  VersionFilters(const VersionFilters&) = delete;
-  VersionFilters& operator=(const VersionFilters&) = delete;
-
   // Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
   // REQUIRES: the caller holds the Version, whose database has these filters.
   bool Get(rocksdb::Version* version, const VersionRequest& request);
@@ -149,32 +140,15 @@ class VersionFilters {
                 rocksdb::ReadCallback* callback);
 
   // Filters made, for tests.
-  uint64_t made() const { return made_.load(std::memory_order_relaxed); }
+  uint64_t made() const { return slots_.made(); }
 
  private:
-  // Of families whose numbers differ by a multiple of kSlots. A family that finds another's filter replaces it like one
-  // of an older Version.
-  struct Slot {
-    std::atomic<const VersionFilter*> filter{nullptr};
-    std::atomic<uint64_t> none_for{kNoVersion};  // the Version that none can be made for
-    std::atomic<uint64_t> lookups_without{0};
-    std::atomic<uint64_t> tables{0};  // of the last filter that was made
-    std::atomic<bool> being_made{false};
-  };
-  static constexpr size_t kSlots = 64;
-  static constexpr uint64_t kNoVersion = ~uint64_t{0};
-
-  Slot* SlotOf(const rocksdb::Version* version) { return &slots_[version->cfd()->GetID() % kSlots]; }
   // False: no table of the Version holds the key; RocksDB's counters say so. True: one may, or it is not known.
   bool MayHold(rocksdb::Version* version, const rocksdb::LookupKey& key);
   // Marks the keys of a batch that are not in the Version's tables as done and not found.
   void FinishAbsent(rocksdb::Version* version, rocksdb::MultiGetContext::Range* range);
-  // A lookup found no filter of the Version.
-  void Miss(rocksdb::Version* version, Slot* slot);
-  void MakeFilter(rocksdb::Version* version, Slot* slot);
 
-  std::array<Slot, kSlots> slots_;
-  std::atomic<uint64_t> made_{0};
+  VersionSlots<VersionFilter> slots_;
 };
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-#include "trie_table/bloom_cluster/bloom_hazard.h"
+#include "util/hazard.h"
 
 #include <algorithm>
 #include <utility>
