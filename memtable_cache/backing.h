@@ -1,10 +1,10 @@
 // Where the bytes of a pool lie: the seam between the pool, which knows segments, and a kind of memory.
 //
-// Plain memory is here; persistent memory and locked cache are other implementations. A backing that is durable also
-// sees each step of a segment's life, in the order in which they happen.
+// Plain memory is here; persistent memory and an area that stays in the cache are other implementations. A backing that
+// is durable also sees each step of a segment's life, in the order in which they happen.
 //
-// Thread-safety: Map, Unmap, CopyOut, Split, Join, Claim and Free are called under the pool's mutex or about a segment
-// that only the caller knows. FinishEntry and Publish are called by the one writer that has claimed the segment.
+// Thread-safety: Map, Unmap, CopyOut, Split, Join, Claim and Free are called under the pool's mutex. FinishEntry and
+// Publish are called by the one writer that has claimed the segment.
 
 #pragma once
 
@@ -35,6 +35,7 @@ struct SegmentLayout {
 struct SegmentOwner {
   uint64_t memtable = 0;  // unique in the pool
   uint32_t column_family = 0;
+  bool one_entry = false;  // the segment is for one entry and sealed with it, where it is
 };
 
 class Backing {
@@ -50,21 +51,24 @@ class Backing {
   // Whether Unmap gives memory back while the pool is in use.
   virtual bool takes_back() const { return true; }
 
-  // Whether sealed segments are copied to a store of their own, so that the pool's pages are used again at once.
+  // A free segment of `bytes` is about to be stored into. After an error it must not be, and never comes back.
+  virtual rocksdb::Status Claim(char* segment, size_t bytes, const SegmentOwner& owner) {
+    return rocksdb::Status::OK();
+  }
+  // Nobody reads a claimed segment any more. False: it must not be used again.
+  virtual bool Free(char* segment, size_t bytes) { return true; }
+
+  // Whether CopyOut does anything.
   virtual bool copies_out() const { return false; }
-  // The segment's first `used` bytes are copied past the cache, and then the same addresses are mapped to the copy:
-  // readers do not notice. *fresh: other addresses, of the same length, with the pages that the segment had.
-  virtual rocksdb::Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh);
-  // Nobody reads the copy at these addresses any more.
-  virtual void DropCopy(char* segment, size_t bytes) {}
+  // The sealed segment's first `used` bytes leave the cache: they are copied to pages of a store, which are then mapped
+  // at the same addresses, so that readers notice nothing. False: the segment has the pages that it had.
+  virtual bool CopyOut(char* segment, size_t used, size_t bytes) { return false; }
 
   // The hooks of a durable backing, called only if durable().
   virtual bool durable() const { return false; }
   // A free segment becomes two, of which the first has `bytes`; a free segment and the free one behind it become one.
   virtual void Split(char* segment, size_t bytes) {}
   virtual void Join(char* segment) {}
-  virtual void Claim(char* segment, const SegmentOwner& owner) {}
-  virtual void Free(char* segment) {}
   // `length` bytes at `entry` are about to be published; then they have been.
   virtual void FinishEntry(char* segment, char* entry, uint32_t length) {}
   virtual void Publish(char* segment) {}
@@ -94,17 +98,12 @@ class Backing {
   SegmentLayout layout_;
 };
 
-// Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed segments are copied to another memory
-// file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory.
-rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
+// Ordinary memory, on huge pages where the machine gives them.
+std::unique_ptr<Backing> NewPlainBacking();
 
 // Addresses without memory, `bytes` of them, aligned to Backing::kRegionBytes; null when there are none. munmap gives
 // them back.
 char* ReserveAligned(size_t bytes);
-
-// Maps the file's pages at `offset` over `at`, while other threads may be reading there: the pages hold what they read
-// already. False, with errno set, when the kernel refuses.
-bool MapSameBytes(char* at, size_t bytes, int fd, uint64_t offset);
 
 // A sealed segment's first `used` bytes, past the cache. Its word is copied as an atomic: a late writer may still try
 // to claim the segment, in vain.

@@ -611,6 +611,52 @@ void DurablePool::MarkFlushed(const std::vector<char*>& segments) {
   marks_stored_.fetch_add(1, std::memory_order_release);
 }
 
+char* DurablePool::TakeFree(char* begin, uint64_t length, uint64_t bytes) {
+  SegmentHeader header;
+  for (char* at = begin; at < begin + length && !frozen_.load(std::memory_order_acquire); at += header.bytes) {
+    header = HeaderOf(at);
+    if (header.kind != SegmentKind::kFree) continue;
+    while (at + header.bytes < begin + length) {
+      const SegmentHeader next = HeaderOf(at + header.bytes);
+      if (next.kind != SegmentKind::kFree) break;
+      Join(at);
+      header.bytes += next.bytes;
+    }
+    if (header.bytes < bytes) continue;
+    if (header.bytes > bytes) Split(at, bytes);
+    return at;
+  }
+  return nullptr;
+}
+
+Status DurablePool::MapAs(char* segment, char* other, uint64_t bytes) {
+  const MutexLock lock(&mutex_);
+  const auto& [begin, region] = *--regions_.upper_bound(other);
+  return file_->MapAt(segment, region.offset + static_cast<uint64_t>(other - begin), bytes);
+}
+
+bool DurablePool::MoveHome(char* segment, uint64_t used, uint64_t bytes) {
+  char* const home = ReserveAligned(bytes);
+  if (home == nullptr) return false;
+  bool moved = MapAs(home, segment, bytes).ok();
+  if (moved) {
+    CopyPastCache(home + kSegmentHeaderBytes, segment + kSegmentHeaderBytes, used - kSegmentHeaderBytes);
+    const uint64_t word = TailWord(segment)->load(std::memory_order_relaxed);
+    TailWord(home)->store(word, std::memory_order_release);
+    file_->Persist(home + kTailWordOffset, sizeof(word));
+    SegmentHeader header = HeaderOf(segment);
+    assert(header.bytes == bytes && HeaderOf(home).bytes == bytes);
+    WriteHeader(home, header);
+    moved = MapAs(segment, segment, bytes).ok();
+    if (!moved) {
+      header.kind = SegmentKind::kFree;
+      WriteHeader(home, header);
+    }
+  }
+  munmap(home, bytes);
+  return moved;
+}
+
 bool DurablePool::Free(char* segment) {
   if (frozen_.load(std::memory_order_acquire)) return false;
   {

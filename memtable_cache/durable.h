@@ -4,7 +4,7 @@
 // Life: Start (formats the file; nothing in it counts yet) -> the database is opened, its WALs are replayed and flushed
 // -> Arm (from now on every published entry counts) -> writes -> Freeze -> the database is closed -> Finish.
 //
-// Invariants: those of docs/design/durable_memtable.md, cited as (1) to (10). A segment is named by the address of its
+// Invariants: those of docs/design/durable_memtable.md, cited as (1) to (11). A segment is named by the address of its
 // header in the file's first mapping, or in another mapping of the same bytes.
 //
 // Thread-safety: AcknowledgeAll, Sync, SyncFlushMarks, Resume and the const functions may be called by all threads. Of
@@ -133,6 +133,14 @@ class DurablePool {
   void MarkFlushed(const std::vector<char*>& segments);
   // A live segment becomes free, unless the pool is frozen (7); whether it did.
   bool Free(char* segment);
+
+  // A free segment of `bytes` among those that tile `begin` to `begin + length`; null if there is none.
+  char* TakeFree(char* begin, uint64_t length, uint64_t bytes);
+  // `segment` shows what the file has where `other` lies; with itself: what it showed first.
+  rocksdb::Status MapAs(char* segment, char* other, uint64_t bytes);
+  // A sealed segment that MapAs has given the bytes of another: they are copied past the cache to where it was before,
+  // which it shows again. The other is a copy then, still live (11). False: nothing has changed.
+  bool MoveHome(char* segment, uint64_t used, uint64_t bytes);
 
   // Everything up to `sequence` is published, and may be acknowledged when this returns (3). To be called when a write
   // has returned OK, with the last sequence of its batch.

@@ -4,7 +4,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <unordered_map>
 #include <utility>
+
+#include "util/page_size.h"
 
 namespace cairn {
 
@@ -14,15 +17,22 @@ namespace {
 
 class DurableBacking : public Backing {
  public:
-  DurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit) : pool_(std::move(pool)), user_(pool_->NextUser()) {
+  DurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit, uint64_t area_bytes,
+                 std::unique_ptr<CacheReservation> cache)
+      : pool_(std::move(pool)), cache_(std::move(cache)), user_(pool_->NextUser()) {
     pool_->LimitTo(limit);
     layout_.header_bytes = kSegmentHeaderBytes;
     layout_.word_offset = kTailWordOffset;
     layout_.entry_header_bytes = kEntryHeaderBytes;
     layout_.entry_alignment = 8;
+    if (area_bytes > 0 && copies_out()) MakeArea((area_bytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes);
   }
 
-  ~DurableBacking() override { ReportFree(0, false); }
+  ~DurableBacking() override {
+    ReportFree(0, false);
+    // Where all of it is free, it is one segment.
+    if (area_ != nullptr && pool_->TakeFree(area_, area_bytes_, area_bytes_) != nullptr) Unmap(area_, area_bytes_);
+  }
 
   Status Map(size_t bytes, char** region) override {
     char* const at = ReserveAligned(bytes);
@@ -43,20 +53,38 @@ class DurableBacking : public Backing {
   bool takes_back() const override { return pool_->CanGiveBack(); }
 
   // With eADR nothing has been flushed: left to the cache, a sealed segment would reach the medium in scattered lines,
-  // each of which costs a block. It is written back where it is, in order, and not copied.
+  // each of which costs a block. One outside the area is written back where it is, in order.
   bool copies_out() const override { return pool_->file()->on_persistent_memory() && !pool_->file()->needs_flush(); }
-  Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh) override {
+  bool CopyOut(char* segment, size_t used, size_t bytes) override {
+    const auto lent = lent_.find(segment);
+    if (lent != lent_.end() && pool_->MoveHome(segment, used, bytes)) {
+      pool_->Free(lent->second);
+      lent_.erase(lent);
+      return true;
+    }
     pool_->file()->WriteBack(segment, used);
-    return Backing::CopyOut(segment, used, bytes, fresh);
+    return false;
   }
 
   bool durable() const override { return true; }
   void Split(char* segment, size_t bytes) override { pool_->Split(segment, bytes); }
   void Join(char* segment) override { pool_->Join(segment); }
-  void Claim(char* segment, const SegmentOwner& owner) override {
-    pool_->Claim(segment, user_ << 48 | owner.memtable, owner.column_family, 0);
+  Status Claim(char* segment, size_t bytes, const SegmentOwner& owner) override {
+    Status s;
+    char* const from =
+        !owner.one_entry && CanBeMapped(segment, bytes) ? pool_->TakeFree(area_, area_bytes_, bytes) : nullptr;
+    if (from != nullptr && pool_->MapAs(segment, from, bytes).ok()) {
+      lent_[segment] = from;
+    } else if (from != nullptr) {
+      s = pool_->MapAs(segment, segment, bytes);
+    }
+    if (s.ok()) pool_->Claim(segment, user_ << 48 | owner.memtable, owner.column_family, 0);
+    return s;
   }
-  void Free(char* segment) override { pool_->Free(segment); }
+  bool Free(char* segment, size_t bytes) override {
+    pool_->Free(segment);
+    return lent_.erase(segment) == 0 || pool_->MapAs(segment, segment, bytes).ok();
+  }
   void FinishEntry(char* segment, char* entry, uint32_t length) override { pool_->FinishEntry(segment, entry, length); }
   void Publish(char* segment) override { pool_->PersistTail(segment); }
   void Spilled(const Status& why) override { pool_->Fail(why); }
@@ -76,12 +104,39 @@ class DurableBacking : public Backing {
 
   std::string Report() const override {
     const uint64_t returned = pool_->returned_bytes();
-    return pool_->file()->Report() +
-           (returned == 0 ? "" : "; " + std::to_string(returned) + " bytes of it given back to the file system");
+    std::string report = pool_->file()->Report();
+    if (returned > 0) report += "; " + std::to_string(returned) + " bytes of it given back to the file system";
+    if (area_ != nullptr) {
+      report += "; sealed by copy, writers work in " + std::to_string(area_bytes_) + " bytes of it";
+    }
+    if (cache_ != nullptr) report += "; cache: " + cache_->ReportLine();
+    return report + why_not_;
   }
 
  private:
+  // Of a part of a page, or of a device's unit, nothing can be mapped.
+  bool CanBeMapped(const char* segment, size_t bytes) const {
+    const size_t unit = pool_->file()->keeps_size() ? PmemFile::kDeviceUnitBytes : PageSize();
+    return area_ != nullptr && reinterpret_cast<uintptr_t>(segment) % unit == 0 && bytes % unit == 0;
+  }
+
+  void MakeArea(size_t bytes) {
+    const Status s = Map(bytes, &area_);
+    if (s.ok()) {
+      area_bytes_ = bytes;
+    } else {
+      area_ = nullptr;
+      why_not_ = "; sealed in place, because there is no room for " + std::to_string(bytes) +
+                 " bytes to work in: " + s.ToString();
+    }
+  }
+
   const std::shared_ptr<DurablePool> pool_;
+  const std::unique_ptr<CacheReservation> cache_;
+  char* area_ = nullptr;  // segments of their own, a region of the pool file
+  size_t area_bytes_ = 0;
+  std::unordered_map<char*, char*> lent_;  // by claimed segment: the one of the area whose bytes it has
+  std::string why_not_;
   size_t free_ = 0;  // as reported last
   int full_ = 0;
   const uint64_t user_;  // cutters of the pool, one after the other, each count memtables on their own
@@ -89,8 +144,9 @@ class DurableBacking : public Backing {
 
 }  // namespace
 
-std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit) {
-  return std::make_unique<DurableBacking>(std::move(pool), limit);
+std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit, uint64_t area_bytes,
+                                           std::unique_ptr<CacheReservation> cache) {
+  return std::make_unique<DurableBacking>(std::move(pool), limit, area_bytes, std::move(cache));
 }
 
 }  // namespace cairn

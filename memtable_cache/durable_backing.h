@@ -9,11 +9,14 @@
 
 #include "memtable_cache/backing.h"
 #include "memtable_cache/durable.h"
+#include "memtable_cache/resctrl.h"
 
 namespace cairn {
 
-// Sealed segments stay where they are; on persistent memory they are written back line after line, at the seal with
-// eADR, entry by entry without. `limit`: largest size of the file, 0: none.
-std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit);
+// On persistent memory with eADR, sealed segments leave the cache: those that have pages of the area, `area_bytes` of
+// the file, by a copy, others where they are. Without eADR each entry is flushed. `limit`: largest size of the file, 0:
+// none. `cache`, or null, lives as long.
+std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit, uint64_t area_bytes = 0,
+                                           std::unique_ptr<CacheReservation> cache = nullptr);
 
 }  // namespace cairn

@@ -40,6 +40,7 @@
 #include "test/support.h"
 #include "test/testutil/await.h"
 #include "test/testutil/begin_flush.h"
+#include "test/testutil/pretended_pmem.h"
 
 // The disk, as the library sees it: how often it is synced, how long that takes, and whether it fails.
 namespace {
@@ -645,6 +646,43 @@ TEST_F(DurableDbTest, RefusesWhatCannotBeDurable) {
   EXPECT_OK(opened.db->Put(sync, "still", "works"));
   Opened second;
   EXPECT_TRUE(second.Open(DurableOptions(), dir_ / "db").IsBusy());
+}
+
+// Only where what is in the cache survives a loss of power.
+TEST_F(DurableDbTest, LockedCacheSealsByCopyWithEadr) {
+  const auto options_of = [] {
+    Options options = DurableOptions();
+    SubMemTableOptions memtable;
+    memtable.durable = true;
+    memtable.copy_on_seal = true;
+    memtable.locked_cache = 1 << 20;
+    memtable.resctrl_root = "none";
+    options.memtable_factory = NewSubMemTableFactory(memtable);
+    return options;
+  };
+  Opened opened;
+  const Status s = opened.Open(options_of(), dir_ / "db");
+  EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+  EXPECT_NE(s.ToString().find("locked_cache"), std::string::npos) << s.ToString();
+#ifdef CAIRN_HAVE_PMEM
+  const test::PretendedPmem platform(test::PowerLoss::kKeepsTheCache);
+  const Options options = options_of();
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  Fill(&opened);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_OK(
+        opened.db->Put(rocksdb::WriteOptions(), opened.handles[i % 2], std::to_string(i), std::string(2000, 'v')));
+  }
+  for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+  sequence_ = opened.db->GetLatestSequenceNumber();
+  SubMemTableStats stats;
+  ASSERT_OK(GetSubMemTableStats(*options.memtable_factory, &stats));
+  EXPECT_GT(stats.copied_bytes, 0u);
+  EXPECT_NE(stats.backing.find("sealed by copy, writers work in 2097152 bytes"), std::string::npos) << stats.backing;
+  CheckContents(Crash());
+  opened.Close();
+  CheckContents(dir_ / "db");
+#endif
 }
 
 // Holds each flush up while it is on.

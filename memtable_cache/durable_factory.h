@@ -19,6 +19,7 @@ struct DurableSettings {
   std::string path;    // of the pool file; empty: CAIRN_POOL in the database's directory
   uint64_t bytes = 0;  // of the pool file
   bool require_persistent_memory = false;
+  uint64_t locked_cache = 0;
 };
 
 class DurableMemTableFactory {

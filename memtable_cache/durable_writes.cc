@@ -61,7 +61,8 @@ Status CheckDatabaseOptions(const rocksdb::DBOptions& options) {
 }
 
 bool IsSame(const DurableSettings& a, const DurableSettings& b) {
-  return a.path == b.path && a.bytes == b.bytes && a.require_persistent_memory == b.require_persistent_memory;
+  return a.path == b.path && a.bytes == b.bytes && a.require_persistent_memory == b.require_persistent_memory &&
+         a.locked_cache == b.locked_cache;
 }
 
 // The LOCK of a database that may not be there yet.
@@ -94,6 +95,7 @@ Status PreparePool(const rocksdb::DBOptions& options, const std::string& path, c
   file_options.path = settings.path;
   file_options.bytes = settings.bytes;
   file_options.require_persistent_memory = settings.require_persistent_memory;
+  file_options.require_persistent_cache = settings.locked_cache != 0;
   std::unique_ptr<PmemFile> file;
   if (s.ok()) s = CheckPoolIsNoted(options.env, path, settings.path);
   if (s.ok()) s = PmemFile::Open(file_options, &file);

@@ -58,15 +58,27 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   // SecureBlocks sees whether it was done.
   if (result->is_new_) AskToWriteBlocksInPlace(result->fd_);
   s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
+  if (s.ok()) s = result->CheckMedium(options);
   if (!s.ok() && result->is_new_) unlink(options.path.c_str());
   if (!s.ok()) return s;
-  if (options.require_persistent_memory && !result->on_persistent_memory_) {
-    if (result->is_new_) unlink(options.path.c_str());
-    return Status::NotSupported(options.path,
+  *file = std::move(result);
+  return Status::OK();
+}
+
+Status PmemFile::CheckMedium(const PmemFileOptions& options) const {
+  if (options.require_persistent_memory && !on_persistent_memory_) {
+    return Status::NotSupported(path_,
                                 "is not on persistent memory; mount its file system with dax, or turn "
                                 "require_persistent_memory off to rely on the page cache");
   }
-  *file = std::move(result);
+  if (options.require_persistent_cache && (!on_persistent_memory_ || needs_flush_)) {
+    return Status::NotSupported(
+        path_, std::string("cannot be used with locked_cache: entries that stay in the cache would be lost with the "
+                           "power, because ") +
+                   (on_persistent_memory_ ? "the platform has no eADR (pmem_has_auto_flush)"
+                                          : "the file is not on persistent memory") +
+                   "; set locked_cache to 0");
+  }
   return Status::OK();
 }
 

@@ -36,6 +36,8 @@ struct PmemFileOptions {
   bool keep_size = false;
   // Refuse what is not on persistent memory, instead of relying on the page cache.
   bool require_persistent_memory = false;
+  // Refuse what is not on persistent memory behind a cache that survives a loss of power (eADR).
+  bool require_persistent_cache = false;
 };
 
 struct PmemLibrary;
@@ -113,6 +115,7 @@ class PmemFile {
  private:
   PmemFile() = default;
   rocksdb::Status Lock(ProcessLock::Kind kind);
+  rocksdb::Status CheckMedium(const PmemFileOptions& options) const;
   long FileSystem() const;  // its magic number; 0: unknown
   rocksdb::Status Map();
   void Unmap();

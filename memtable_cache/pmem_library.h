@@ -29,6 +29,9 @@ struct PmemLibrary {
 // Null if it cannot be loaded. Never unloaded.
 const PmemLibrary* LoadPmemLibrary();
 
+// For tests of platforms that the machine is not: LoadPmemLibrary gives `library` instead. Null: as it was.
+void PretendPmemLibrary(const PmemLibrary* library);
+
 #endif
 
 }  // namespace cairn

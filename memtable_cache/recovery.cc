@@ -50,6 +50,7 @@ class PoolReader {
       s = ReadSegment(offset, &bytes);
       offset += bytes;
     }
+    LeaveOutCopies();
     return s;
   }
 
@@ -57,6 +58,21 @@ class PoolReader {
   std::vector<Segment>& segments() { return segments_; }
 
  private:
+  // By (11), segments of one generation hold the same.
+  void LeaveOutCopies() {
+    std::vector<Segment> all;
+    all.swap(segments_);
+    std::unordered_map<uint64_t, size_t> places;  // by generation
+    for (Segment& segment : all) {
+      const auto [place, is_first] = places.emplace(segment.header.generation, segments_.size());
+      if (is_first) {
+        segments_.push_back(std::move(segment));
+      } else {
+        segments_[place->second].marked |= segment.marked;
+      }
+    }
+  }
+
   Status ReadPublished() {
     uint64_t both[2] = {0, 0};
     const size_t offsets[2] = {kPublishedOffset, kPublishedAgainOffset};

@@ -186,6 +186,12 @@ bool ParseUnusedWays(const std::string& bit_usage, int domain, uint64_t* unused)
   return false;
 }
 
+std::string CacheReservation::ReportLine() const {
+  std::string line = report_;
+  std::replace(line.begin(), line.end(), '\n', ';');
+  return line;
+}
+
 void CacheReservation::Say(const std::string& fact) { report_ += fact + "\n"; }
 
 std::string CacheReservation::LastError() {
@@ -318,7 +324,8 @@ std::unique_ptr<CacheReservation> CacheReservation::Acquire(const ResctrlOptions
                 " ways of the cache belongs to a class already; take some from the default class (its schemata file)");
     return result;
   }
-  if (!result->MakeGroup() || !(result->PseudoLock(options, cache, ways) || result->MakeClass(options, cache, ways))) {
+  if (!result->MakeGroup() ||
+      !((options.pseudo_lock && result->PseudoLock(options, cache, ways)) || result->MakeClass(options, cache, ways))) {
     result->Release();
   }
   return result;

@@ -57,6 +57,8 @@ struct ResctrlOptions {
   std::string cores;
   // The cache (resctrl's domain) to use; -1: that of the first core.
   int domain = -1;
+  // Whether pseudo-locking is tried: its memory is the kernel's, not a file's.
+  bool pseudo_lock = true;
 };
 
 enum class CacheReservationKind { kNone, kClass, kPseudoLocked };
@@ -78,6 +80,8 @@ class CacheReservation {
   const std::string& device() const { return device_; }
   // What was had and what was not, one fact a line, for the log and `cairn stats`.
   const std::string& report() const { return report_; }
+  // The same in one line.
+  std::string ReportLine() const;
 
  private:
   CacheReservation() = default;

@@ -16,6 +16,9 @@ constexpr size_t kSmallestElastic = size_t{64} << 10;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+// Regions are aligned to their size.
+size_t OffsetInRegion(const char* at) { return reinterpret_cast<uintptr_t>(at) % Backing::kRegionBytes; }
+
 }  // namespace
 
 SegmentPool::SegmentPool(std::unique_ptr<Backing> backing, size_t segment_bytes, size_t keep_bytes)
@@ -27,7 +30,8 @@ SegmentPool::SegmentPool(std::unique_ptr<Backing> backing, size_t segment_bytes,
 }
 
 SegmentPool::~SegmentPool() {
-  for (const auto& region : regions_) backing_->Unmap(const_cast<char*>(region.first), region.second);
+  // No memtable is left, so each region is one free block.
+  for (char* region : free_[kOrders - 1]) backing_->Unmap(region, Backing::kRegionBytes);
 }
 
 int SegmentPool::OrderOf(size_t bytes) {
@@ -46,8 +50,6 @@ rocksdb::Status SegmentPool::Claim(size_t at_least, size_t wanted, const Segment
     char* region = nullptr;
     const rocksdb::Status s = backing_->Map(region_bytes, &region);
     if (!s.ok()) return s;
-    // Each unit is a region of its own, so that it can go when it is free.
-    for (size_t at = 0; at < region_bytes; at += Backing::kRegionBytes) regions_[region + at] = Backing::kRegionBytes;
     *base = region;
     *bytes = size;
     CutBehind(region, size, region_bytes);
@@ -65,14 +67,14 @@ rocksdb::Status SegmentPool::Claim(size_t at_least, size_t wanted, const Segment
     *bytes = size;
     CutBehind(block, size, OrderBytes(order));
   }
-  stats_.claimed_bytes += size;
-  ++stats_.claims;
-  if (backing_->durable()) {
-    backing_->Claim(*base, owner);
-    KeepSpare();
+  const rocksdb::Status s = backing_->Claim(*base, size, owner);
+  if (s.ok()) {
+    stats_.claimed_bytes += size;
+    ++stats_.claims;
   }
+  if (backing_->durable()) KeepSpare();
   ChargeFree();
-  return rocksdb::Status::OK();
+  return s;
 }
 
 // A free block for *size bytes; if there is none and the backing gives no more, the largest that has `at_least`.
@@ -80,7 +82,7 @@ rocksdb::Status SegmentPool::TakeOrMapBlock(size_t at_least, size_t* size, char*
   *order = OrderOf(*size);
   *block = TakeBlock(*order);
   if (*block != nullptr) return rocksdb::Status::OK();
-  const rocksdb::Status s = MapRegion(Backing::kRegionBytes);
+  const rocksdb::Status s = MapRegion();
   if (s.ok()) {
     *block = TakeBlock(*order);
     return s;
@@ -97,39 +99,26 @@ rocksdb::Status SegmentPool::TakeOrMapBlock(size_t at_least, size_t* size, char*
 // finds no room in it.
 void SegmentPool::KeepSpare() {
   full_ = false;
-  while (stats_.free_bytes < Backing::kSpareBytes && !full_) full_ = !MapRegion(Backing::kRegionBytes).ok();
+  while (stats_.free_bytes < Backing::kSpareBytes && !full_) full_ = !MapRegion().ok();
   backing_->ReportFree(stats_.free_bytes, full_);
 }
 
 bool SegmentPool::Seal(char* base, size_t used, size_t bytes) {
   if (!backing_->copies_out()) return false;
   const MutexLock lock(&mutex_);
-  char* fresh = nullptr;
-  if (!backing_->CopyOut(base, used, bytes, &fresh).ok()) return false;
-  // The addresses of the segment leave the pool, the fresh ones, with its pages, enter it.
-  ForgetRange(base, bytes);
-  regions_[fresh] = bytes;
+  if (!backing_->CopyOut(base, used, bytes)) return false;
   stats_.claimed_bytes -= bytes;
   stats_.copied_bytes += bytes;
+  stats_.written_bytes += used;
   ++stats_.copies;
-  FreeRange(fresh, bytes);
-  ChargeFree();
   return true;
 }
 
 void SegmentPool::Release(char* base, size_t bytes, bool copied) {
   const MutexLock lock(&mutex_);
-  if (copied) {
-    backing_->DropCopy(base, bytes);
-    stats_.copied_bytes -= bytes;
-    return;
-  }
-  if (backing_->durable()) backing_->Free(base);
-  stats_.claimed_bytes -= bytes;
-  FreeRange(base, bytes);
-  if (backing_->durable()) {
-    full_ = full_ && stats_.free_bytes < Backing::kSpareBytes;
-  }
+  (copied ? stats_.copied_bytes : stats_.claimed_bytes) -= bytes;
+  if (backing_->Free(base, bytes)) FreeRange(base, bytes);
+  if (backing_->durable()) full_ = full_ && stats_.free_bytes < Backing::kSpareBytes;
   TrimFreeRegions();
   if (backing_->durable()) backing_->ReportFree(stats_.free_bytes, full_);
   ChargeFree();
@@ -188,12 +177,10 @@ SegmentPool::Stats SegmentPool::GetStats() const {
   return stats;
 }
 
-rocksdb::Status SegmentPool::MapRegion(size_t bytes) {
+rocksdb::Status SegmentPool::MapRegion() {
   char* region = nullptr;
-  const rocksdb::Status s = backing_->Map(bytes, &region);
-  if (!s.ok()) return s;
-  regions_[region] = bytes;
-  FreeRange(region, bytes);
+  const rocksdb::Status s = backing_->Map(Backing::kRegionBytes, &region);
+  if (s.ok()) FreeRange(region, Backing::kRegionBytes);
   return s;
 }
 
@@ -245,7 +232,7 @@ void SegmentPool::CutBehind(char* block, size_t keep, size_t bytes) {
 // Puts any range of whole grains back, in the largest blocks that fit at its places.
 void SegmentPool::FreeRange(char* base, size_t bytes) {
   while (bytes > 0) {
-    const size_t offset = static_cast<size_t>(base - RegionOf(base));
+    const size_t offset = OffsetInRegion(base);
     int order = kOrders - 1;
     while (OrderBytes(order) > bytes || offset % OrderBytes(order) != 0) --order;
     const size_t here = OrderBytes(order);
@@ -257,47 +244,20 @@ void SegmentPool::FreeRange(char* base, size_t bytes) {
 }
 
 void SegmentPool::FreeBlockAndJoin(char* block, int order) {
-  char* const region = RegionOf(block);
-  const size_t region_bytes = regions_.at(region);
   while (order + 1 < kOrders) {
-    const size_t offset = static_cast<size_t>(block - region);
-    const size_t buddy_offset = offset ^ OrderBytes(order);
-    if (buddy_offset + OrderBytes(order) > region_bytes) break;
-    const auto buddy = free_blocks_.find(region + buddy_offset);
+    const bool second = (OffsetInRegion(block) & OrderBytes(order)) != 0;
+    const auto buddy = free_blocks_.find(second ? block - OrderBytes(order) : block + OrderBytes(order));
     if (buddy == free_blocks_.end() || buddy->second.order != order) break;
+    block = std::min(block, buddy->first);
     free_[order].erase(buddy->second.place);
     free_blocks_.erase(buddy);
     stats_.free_bytes -= OrderBytes(order);
-    block = region + std::min(offset, buddy_offset);
     if (backing_->durable()) backing_->Join(block);
     ++order;
   }
   PutBlock(block, order);
 }
 
-// Cuts a range out of the regions that it lies in; what is left of them become regions.
-void SegmentPool::ForgetRange(char* base, size_t bytes) {
-  while (bytes > 0) {
-    char* const region = RegionOf(base);
-    const auto it = regions_.find(region);
-    const size_t before = static_cast<size_t>(base - region);
-    const size_t here = std::min(bytes, it->second - before);
-    const size_t after = it->second - before - here;
-    regions_.erase(it);
-    if (before > 0) regions_[region] = before;
-    if (after > 0) regions_[base + here] = after;
-    base += here;
-    bytes -= here;
-  }
-}
-
-char* SegmentPool::RegionOf(const char* at) const {
-  auto it = regions_.upper_bound(at);
-  assert(it != regions_.begin());
-  return const_cast<char*>((--it)->first);
-}
-
-// Regions of several sizes come from Seal; only whole free blocks of the largest order go back to the backing.
 void SegmentPool::TrimFreeRegions() {
   std::list<char*>& whole = free_[kOrders - 1];
   const size_t bytes = OrderBytes(kOrders - 1);
@@ -306,12 +266,9 @@ void SegmentPool::TrimFreeRegions() {
   const size_t least = backing_->durable() ? most + bytes : most + 1;
   while (stats_.free_bytes >= least && !whole.empty() && backing_->takes_back()) {
     char* block = whole.back();
-    const auto region = regions_.find(block);
-    if (region == regions_.end() || region->second != bytes) break;
     whole.pop_back();
     free_blocks_.erase(block);
     stats_.free_bytes -= bytes;
-    regions_.erase(region);
     backing_->Unmap(block, bytes);
   }
 }

@@ -43,11 +43,12 @@ class SegmentPool {
   struct Stats {
     size_t claimed_bytes = 0;  // in segments of memtables
     size_t free_bytes = 0;     // mapped, ready to be claimed
-    size_t copied_bytes = 0;   // sealed copies outside the pool's own pages
+    size_t copied_bytes = 0;   // in segments of memtables, sealed by copy
     uint64_t claims = 0;
-    uint64_t misses = 0;    // a writer found the segment of its core taken
-    uint64_t halvings = 0;  // of the segment size, for misses
-    uint64_t copies = 0;    // segments sealed by copy
+    uint64_t misses = 0;         // a writer found the segment of its core taken
+    uint64_t halvings = 0;       // of the segment size, for misses
+    uint64_t copies = 0;         // segments sealed by copy
+    uint64_t written_bytes = 0;  // to the backing's store, by those
     size_t segment_bytes = 0;
     size_t sorting_bytes = 0;       // that sorting memtables takes now, besides what they report
     size_t most_sorting_bytes = 0;  // so far
@@ -67,7 +68,7 @@ class SegmentPool {
   // are aligned to 4 KiB. MemoryLimit when there is no memory.
   rocksdb::Status Claim(size_t at_least, size_t wanted, const SegmentOwner& owner, char** base, size_t* bytes);
 
-  // The segment is full: if the backing copies, its pages become free again at other addresses. Whether it was copied.
+  // The segment is full. Whether the backing has copied it to its store.
   bool Seal(char* base, size_t used, size_t bytes);
 
   // Nobody reads the segment any more.
@@ -97,14 +98,12 @@ class SegmentPool {
 
   mutable CheckedMutex mutex_;
 
-  rocksdb::Status MapRegion(size_t bytes) CAIRN_REQUIRES(mutex_);
+  rocksdb::Status MapRegion() CAIRN_REQUIRES(mutex_);
   char* TakeBlock(int order) CAIRN_REQUIRES(mutex_);
   void PutBlock(char* block, int order) CAIRN_REQUIRES(mutex_);
   void CutBehind(char* block, size_t keep, size_t bytes) CAIRN_REQUIRES(mutex_);
   void FreeRange(char* base, size_t bytes) CAIRN_REQUIRES(mutex_);
   void FreeBlockAndJoin(char* block, int order) CAIRN_REQUIRES(mutex_);
-  void ForgetRange(char* base, size_t bytes) CAIRN_REQUIRES(mutex_);
-  char* RegionOf(const char* at) const CAIRN_REQUIRES(mutex_);
   size_t ElasticBytes(size_t wanted) CAIRN_REQUIRES(mutex_);
   void TrimFreeRegions() CAIRN_REQUIRES(mutex_);
   rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) CAIRN_REQUIRES(mutex_);
@@ -120,7 +119,6 @@ class SegmentPool {
   std::atomic<uint64_t> misses_{0};
   std::atomic<uint64_t> recent_misses_{0};
 
-  std::map<const char*, size_t> regions_ CAIRN_GUARDED_BY(mutex_);
   std::array<std::list<char*>, kOrders> free_
       CAIRN_GUARDED_BY(mutex_);  // most recently freed first: its lines are warm
   std::unordered_map<char*, FreeBlock> free_blocks_ CAIRN_GUARDED_BY(mutex_);

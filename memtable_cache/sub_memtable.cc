@@ -418,7 +418,9 @@ Segment* SubMemTable::AddSegment(size_t at_least, bool oversize) {
   segment->oversize = oversize;
   const size_t wanted =
       oversize ? at_least : std::max(SegmentPool::kGrain, WantedSegmentBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
-  const rocksdb::Status claimed = pool_->Claim(at_least, wanted, owner_, &segment->base, &segment->bytes);
+  SegmentOwner owner = owner_;
+  owner.one_entry = oversize;
+  const rocksdb::Status claimed = pool_->Claim(at_least, wanted, owner, &segment->base, &segment->bytes);
   if (!claimed.ok()) {
     // RocksDB has no way to refuse an entry here. Its own memtables take from the heap, too.
     pool_->backing()->Spilled(claimed);

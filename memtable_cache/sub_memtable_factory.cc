@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "memtable_cache/area_backing.h"
 #include "memtable_cache/durable_backing.h"
-#include "memtable_cache/locked_backing.h"
 #include "memtable_cache/sub_memtable.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
@@ -41,11 +41,6 @@ Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
   if (size < SegmentPool::kGrain || size > Backing::kRegionBytes || (size & (size - 1)) != 0) {
     return Status::InvalidArgument("sub-MemTable option segment_size is " + std::to_string(size),
                                    "it may be a power of two from 4K to 2M");
-  }
-  if (options.locked_cache != 0 && (options.durable || options.copy_on_seal)) {
-    return Status::NotSupported("sub-MemTable option locked_cache with durable or copy_on_seal",
-                                "the pool's pages are then those of a file, and other pages after each seal; a pool "
-                                "file gains nothing from it (docs/design/durable_memtable.md)");
   }
   const uint64_t least = 2 * Backing::kSpareBytes;
   if (options.pool_file_limit != 0 && options.pool_file_limit < least) {
@@ -118,6 +113,7 @@ bool SubMemTableFactory::GetDurableSettings(DurableSettings* settings) const {
   settings->path = options_.pool_file;
   settings->bytes = Backing::kRegionBytes;
   settings->require_persistent_memory = options_.require_persistent_memory;
+  settings->locked_cache = options_.locked_cache;
   return options_.durable;
 }
 
@@ -143,6 +139,7 @@ void SubMemTableFactory::LeavePool() {
 std::shared_ptr<rocksdb::MemTableRepFactory> SubMemTableFactory::InPlainMemory() const {
   SubMemTableOptions options = options_;
   options.durable = false;
+  options.locked_cache = 0;
   return NewSubMemTableFactory(options);
 }
 
@@ -160,19 +157,23 @@ rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTa
   return new SubMemTable(options_, pool(logger), comparator, allocator, column_family);
 }
 
-std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger) const {
-  if (durable_pool_ != nullptr) return NewDurableBacking(durable_pool_, options_.pool_file_limit);
-  std::unique_ptr<Backing> backing;
-  Status s = NewPlainBacking(options_.copy_on_seal, &backing);
-  if (!s.ok()) {
-    rocksdb::Warn(logger, "cairn.SubMemTable: segments are sealed in place: %s", s.ToString().c_str());
-    s = NewPlainBacking(false, &backing);
+std::unique_ptr<Backing> SubMemTableFactory::MakeBacking() const {
+  std::unique_ptr<CacheReservation> cache;
+  const bool in_file = durable_pool_ != nullptr;
+  if (options_.locked_cache != 0 && in_file == options_.durable) {
+    ResctrlOptions wanted;
+    wanted.root = options_.resctrl_root;
+    wanted.bytes = options_.locked_cache;
+    wanted.pseudo_lock = !in_file;
+    cache = CacheReservation::Acquire(wanted);
   }
-  if (options_.locked_cache == 0) return backing;
-  ResctrlOptions cache;
-  cache.root = options_.resctrl_root;
-  cache.bytes = options_.locked_cache;
-  return NewLockedBacking(CacheReservation::Acquire(cache), std::move(backing));
+  if (in_file) {
+    const uint64_t area_bytes = options_.copy_on_seal ? options_.locked_cache : 0;
+    return NewDurableBacking(durable_pool_, options_.pool_file_limit, area_bytes, std::move(cache));
+  }
+  if (cache == nullptr && !options_.copy_on_seal) return NewPlainBacking();
+  return NewAreaBacking(std::move(cache), options_.copy_on_seal ? SealBy::kCopy : SealBy::kStaying,
+                        options_.locked_cache != 0 ? options_.locked_cache : options_.pool_size);
 }
 
 std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
@@ -186,7 +187,7 @@ std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) c
 }
 
 std::shared_ptr<SegmentPool> SubMemTableFactory::MakePool(rocksdb::Logger* logger) const {
-  std::unique_ptr<Backing> backing = MakeBacking(logger);
+  std::unique_ptr<Backing> backing = MakeBacking();
   rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
                 static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
   return std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);

@@ -46,7 +46,7 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
   std::shared_ptr<SegmentPool> pool(rocksdb::Logger* logger) const;
 
  private:
-  std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const CAIRN_REQUIRES(mutex_);
+  std::unique_ptr<Backing> MakeBacking() const CAIRN_REQUIRES(mutex_);
   std::shared_ptr<SegmentPool> MakePool(rocksdb::Logger* logger) const CAIRN_REQUIRES(mutex_);
 
   SubMemTableOptions options_;

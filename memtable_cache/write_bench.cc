@@ -4,8 +4,9 @@
 //   write_bench --steps MODE ENTRIES_PER_BATCH            instructions per batch of one writer (no counters needed)
 //
 // MODE: fast (writers do not queue), queue (the same memtable by RocksDB's path), skip (RocksDB's skip list), unordered
-// (queue, with unordered_write: snapshots are none then); with -durable, into a pool file; with -wal, with a WAL; with
-// -pipelined, -leader: RocksDB's options. A batch of one entry is a Put; with -batch, a Write.
+// (queue, with unordered_write: snapshots are none then); with -copy, sealed by copy; with -durable, into a pool file;
+// with -wal, with a WAL; with -pipelined, -leader: RocksDB's options. A batch of one entry is a Put; with -batch, a
+// Write.
 //
 // Prints thousand entries per second, and per batch: processor time, context switches; the longest batch.
 
@@ -54,6 +55,7 @@ class Bench {
     SubMemTableOptions sub;
     sub.queueless_writes = has("fast");
     sub.durable = has("durable");
+    sub.copy_on_seal = has("copy");
     batches_ = has("batch");
     if (!has("skip")) options.memtable_factory = NewSubMemTableFactory(sub);
     write_options_.disableWAL = !has("wal") && !has("durable");

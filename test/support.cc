@@ -178,7 +178,7 @@ Status FillLeveledSub(Options* options) {
 Status FillTrieSubCopy(Options* options) {
   SubMemTableOptions memtable;
   memtable.copy_on_seal = true;
-  memtable.pool_size = 0;
+  memtable.pool_size = 256 << 10;
   options->memtable_factory = NewSubMemTableFactory(memtable);
   return FillTrieTight(options);
 }

@@ -35,8 +35,9 @@ struct SubMemTableOptions {
   // a flush; less costs page faults, more costs memory.
   uint64_t pool_size = uint64_t{64} << 20;
 
-  // Copies a full segment out of the pool's pages, which are then used again while they are warm in the cache. For
-  // backings that have a store of their own; on plain memory it costs 5 to 10 % of the writes and gains nothing.
+  // Writers work in few pages, an area of locked_cache bytes (0: of pool_size), and a full segment is copied past the
+  // cache to other memory. For locked_cache: without it, others' stores may push the area out of the cache, and bytes
+  // are written twice. A durable pool copies only if locked_cache is set and libpmem tells of eADR.
   bool copy_on_seal = false;
 
   // Keeps the pool in a file, so that every acknowledged write survives the death of the process without a WAL, batches
@@ -57,7 +58,10 @@ struct SubMemTableOptions {
 
   // Bytes of the last-level cache to keep for the pool through the kernel's resctrl file system: a pseudo-locked region
   // where there is that, else a class of ways for the process's cores; 0: none. What the machine lacks is in the log
-  // and no error; what somebody has configured stays, so ways must belong to no class. Not with durable, copy_on_seal.
+  // and no error; what somebody has configured stays, so ways must belong to no class. With copy_on_seal, full segments
+  // leave a pseudo-locked region; else it has the first so many bytes of the memtables. With durable it is always a
+  // class, and opening is refused unless the pool file is on persistent memory and the cache survives a loss of power
+  // (eADR). Counts as part of pool_file_limit.
   uint64_t locked_cache = 0;
 
   // Where the resctrl file system is mounted.
@@ -86,7 +90,7 @@ rocksdb::Status ValidateSubMemTableOptions(const SubMemTableOptions& options);
 struct SubMemTableStats {
   uint64_t claimed_bytes = 0;  // in memtables
   uint64_t copied_bytes = 0;   // in memtables, sealed by copy
-  uint64_t free_bytes = 0;     // kept for the next ones; a WriteBufferManager counts up to a quarter of its limit of it
+  uint64_t free_bytes = 0;     // kept for the next ones; a WriteBufferManager counts up to a 16th of its limit of it
   uint64_t claims = 0;         // segments given to memtables so far
   uint64_t misses = 0;         // writers that found their core's segment taken
   uint64_t halvings = 0;       // of the segment size, for misses

@@ -1,0 +1,173 @@
+#include "memtable_cache/area_backing.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "util/page_size.h"
+
+namespace cairn {
+
+namespace {
+
+using rocksdb::Status;
+
+constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+
+// Gives a file's pages addresses that hold others. Not mmap(): the thread sanitizer takes that for a write to all of
+// the bytes.
+bool MapOver(char* at, size_t bytes, int flags, int fd, uint64_t offset) {
+  return syscall(SYS_mmap, at, bytes, kReadWrite, flags | MAP_FIXED | MAP_POPULATE, fd, offset) != -1;
+}
+
+class AreaBacking : public Backing {
+ public:
+  AreaBacking(std::unique_ptr<CacheReservation> reservation, SealBy seal, size_t area_bytes)
+      : reservation_(std::move(reservation)), store_(NewPlainBacking()), copies_(seal == SealBy::kCopy) {
+    if (reservation_ != nullptr && reservation_->kind() == CacheReservationKind::kPseudoLocked) OpenDevice();
+    if (fd_ < 0 && copies_) OpenMemory(area_bytes / PageSize() * PageSize());
+  }
+  ~AreaBacking() override {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  Status Map(size_t bytes, char** region) override { return store_->Map(bytes, region); }
+  void Unmap(char* region, size_t bytes) override { store_->Unmap(region, bytes); }
+
+  Status Claim(char* segment, size_t bytes, const SegmentOwner& owner) override {
+    // Of a part of a page nothing can be mapped; and who maps it nevertheless maps the page.
+    uint64_t offset = 0;
+    if (owner.one_entry || reinterpret_cast<uintptr_t>(segment) % PageSize() != 0 || bytes % PageSize() != 0 ||
+        !TakeRange(bytes, &offset)) {
+      return Status::OK();
+    }
+    if (MapOver(segment, bytes, MAP_SHARED, fd_, offset)) {
+      lent_[segment] = offset;
+      return Status::OK();
+    }
+    // A device refuses a thread that is bound to no core of its cache when the old pages are gone already.
+    GiveRange(offset, bytes);
+    return MapStore(segment, bytes) ? Status::OK() : Status::MemoryLimit("pages of a sub-MemTable", strerror(errno));
+  }
+
+  bool Free(char* segment, size_t bytes) override {
+    const auto lent = lent_.find(segment);
+    if (lent == lent_.end()) return true;
+    // Pages that cannot be replaced stay at these addresses.
+    if (MapStore(segment, bytes)) GiveRange(lent->second, bytes);
+    lent_.erase(lent);
+    return true;
+  }
+
+  bool copies_out() const override { return copies_ && fd_ >= 0; }
+
+  bool CopyOut(char* segment, size_t used, size_t bytes) override {
+    const auto lent = lent_.find(segment);
+    if (!copies_ || lent == lent_.end()) return false;
+    void* const room = mmap(nullptr, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (room == MAP_FAILED) return false;
+    CopySegment(static_cast<char*>(room), segment, used, layout_);
+    // The kernel replaces a mapping under its lock: a reader that faults meanwhile waits, and finds the copy.
+    if (syscall(SYS_mremap, room, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment) == -1) {
+      munmap(room, bytes);
+      return false;
+    }
+    GiveRange(lent->second, bytes);
+    lent_.erase(lent);
+    return true;
+  }
+
+  std::string Report() const override {
+    std::string report = copies_out() ? "plain memory, sealed by copy" : store_->Report();
+    if (area_bytes_ > 0) report += ", writers work in " + std::to_string(area_bytes_) + " bytes of " + area_name_;
+    if (reservation_ != nullptr) report += "; cache: " + reservation_->ReportLine();
+    return report + why_not_;
+  }
+
+ private:
+  void OpenDevice() {
+    const size_t bytes = reservation_->bytes() / PageSize() * PageSize();
+    const int fd = open(reservation_->device().c_str(), O_RDWR | O_CLOEXEC);
+    void* const trial = fd >= 0 ? mmap(nullptr, bytes, kReadWrite, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (trial == MAP_FAILED) {
+      // The kernel wants the thread to be bound to the region's cores.
+      why_not_ = " " + reservation_->device() + " cannot be mapped: " + strerror(errno) +
+                 "; bind the process to the cores of that cache";
+      if (fd >= 0) close(fd);
+      return;
+    }
+    munmap(trial, bytes);
+    UseArea(fd, bytes, reservation_->device());
+  }
+
+  void OpenMemory(size_t bytes) {
+    const int fd = bytes > 0 ? memfd_create("cairn-sub-memtables", MFD_CLOEXEC) : -1;
+    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
+      UseArea(fd, bytes, "a memory file");
+      return;
+    }
+    why_not_ +=
+        std::string("; sealed in place, because ") +
+        (bytes == 0 ? "pool_size is less than a page" : std::string("there is no memory file: ") + strerror(errno));
+    if (fd >= 0) close(fd);
+  }
+
+  void UseArea(int fd, size_t bytes, const std::string& name) {
+    fd_ = fd;
+    area_bytes_ = bytes;
+    area_name_ = name;
+    free_[0] = bytes;
+  }
+
+  bool MapStore(char* segment, size_t bytes) {
+    return syscall(SYS_mmap, segment, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != -1;
+  }
+
+  // The first that fits: the fewest pages are in use.
+  bool TakeRange(uint64_t bytes, uint64_t* offset) {
+    for (auto range = free_.begin(); range != free_.end(); ++range) {
+      if (range->second < bytes) continue;
+      *offset = range->first;
+      const uint64_t rest = range->second - bytes;
+      free_.erase(range);
+      if (rest > 0) free_[*offset + bytes] = rest;
+      return true;
+    }
+    return false;
+  }
+
+  void GiveRange(uint64_t offset, uint64_t bytes) {
+    auto next = free_.emplace(offset, bytes).first;
+    if (next != free_.begin() && std::prev(next)->first + std::prev(next)->second == offset) --next;
+    while (std::next(next) != free_.end() && next->first + next->second >= std::next(next)->first) {
+      next->second = std::next(next)->first + std::next(next)->second - next->first;
+      free_.erase(std::next(next));
+    }
+  }
+
+  const std::unique_ptr<CacheReservation> reservation_;
+  const std::unique_ptr<Backing> store_;
+  const bool copies_;
+  int fd_ = -1;
+  size_t area_bytes_ = 0;
+  std::string area_name_;
+  std::string why_not_;
+  std::map<uint64_t, uint64_t> free_;         // of the area: bytes, by offset
+  std::unordered_map<char*, uint64_t> lent_;  // where in the area a claimed segment's pages are
+};
+
+}  // namespace
+
+std::unique_ptr<Backing> NewAreaBacking(std::unique_ptr<CacheReservation> reservation, SealBy seal, size_t area_bytes) {
+  return std::make_unique<AreaBacking>(std::move(reservation), seal, area_bytes);
+}
+
+}  // namespace cairn
