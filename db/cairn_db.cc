@@ -201,6 +201,10 @@ DatabaseServices* DatabaseServices::In(const DBOptions& options) {
   return static_cast<DatabaseServices*>(options.listeners.front().get());
 }
 
+void DatabaseServices::OnFlushBegin(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& /*info*/) {
+  if (cache_ != nullptr) cache_->TakePoint();
+}
+
 void DatabaseServices::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
   if (durable_ != nullptr) durable_->NoteTable(static_cast<rocksdb::DBImpl*>(db), info.file_number);
   if (silt_merges_ != nullptr) silt_merges_->OnFlushCompleted(db, info);

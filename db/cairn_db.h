@@ -46,6 +46,7 @@ class DatabaseServices : public rocksdb::EventListener {
   static DatabaseServices* In(const rocksdb::DBOptions& options);
 
   const char* Name() const override { return port::kServicesName; }
+  void OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;

@@ -442,6 +442,41 @@ TEST_F(DatabaseCacheFileTest, AnOptionStringIsEnough) {
   Open(again);
 }
 
+TEST_F(DatabaseCacheFileTest, SurvivesALossOfPowerOnlyWithAWalThatTellsAll) {
+  const auto with = [&](const std::string& fields) {
+    Options options = StockOptions();
+    rocksdb::DBOptions parsed;
+    EXPECT_OK(rocksdb::GetDBOptionsFromString(rocksdb::ConfigOptions(), options,
+                                              "listeners={id=cairn.ResultCache;survive_power_loss=true;" + fields + "}",
+                                              &parsed));
+    return Options(parsed, options);
+  };
+  const auto refused = [&](const Options& options) {
+    DB* db = nullptr;
+    const Status s = DB::Open(options, Path(), port::Into(&db));
+    EXPECT_TRUE(s.IsInvalidArgument() && s.ToString().find("survive_power_loss") != std::string::npos) << s.ToString();
+  };
+  const std::string file = "path=" + std::string(kFile);
+  refused(with("capacity=1M"));
+  Options options = with(file);
+  options.enable_pipelined_write = true;
+  refused(options);
+  options = with(file);
+  options.allow_2pc = true;
+  refused(options);
+  options = with(file);
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  refused(options);
+  // Closed and killed, it is as any other.
+  Fill(with(file));
+  Close();
+  Open(with(file));
+  EXPECT_EQ(Recovered(), kKeys);
+  Close();
+  Open();
+  ExpectEmptyAndRight();
+}
+
 TEST_F(DatabaseCacheFileTest, NoOptionsFileNamesTheWalFilter) {
   FillAndClose();
   for (const auto& entry : fs::directory_iterator(Path())) {

@@ -97,11 +97,32 @@ std::shared_ptr<rocksdb::Cache> DefaultBlockCache(const std::vector<ColumnFamily
   return nullptr;
 }
 
+// A cache that survives a loss of power finds all that came after its last point in the WALs.
+Status CheckPowerLoss(const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& families,
+                      const DatabaseCacheOptions& cache) {
+  if (!cache.survive_power_loss) return Status::OK();
+  const char* what = nullptr;
+  if (cache.path.empty()) what = "no path";
+  if (IsDurable(families)) what = "durable memtables";
+  if (options.enable_pipelined_write) what = "enable_pipelined_write";
+  if (options.unordered_write) what = "unordered_write";
+  if (options.allow_2pc) what = "allow_2pc, which a TransactionDB sets";
+  if (options.wal_recovery_mode != rocksdb::WALRecoveryMode::kPointInTimeRecovery &&
+      options.wal_recovery_mode != rocksdb::WALRecoveryMode::kAbsoluteConsistency) {
+    what = "a wal_recovery_mode that takes writes after lost ones";
+  }
+  if (what == nullptr) return Status::OK();
+  return Status::InvalidArgument(std::string("cairn.ResultCache: survive_power_loss with ") + what,
+                                 "leave one of them out");
+}
+
 Status MakeCache(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& families,
                  DatabaseServices* services) {
   const DatabaseCacheOptions cache = WantedCache(options, services->environment());
   Status s = ValidateDatabaseCacheOptions(cache);
   if (!s.ok() || cache.capacity == 0) return s;
+  s = CheckPowerLoss(options, families, cache);
+  if (!s.ok()) return s;
   const auto block_cache = cache.charge_to_block_cache ? DefaultBlockCache(families) : nullptr;
   s = CheckCacheCharge(cache, block_cache);
   if (!s.ok()) return s;
@@ -127,7 +148,7 @@ void ListenToRecovery(DatabaseCache* cache, DBOptions* options) {
 void StartCache(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHandle*>& handles, DatabaseCache* cache) {
   const std::shared_ptr<rocksdb::Logger> log = db->GetDBOptions().info_log;
   if (!db->seq_per_batch()) {
-    cache->Start(log, handles);
+    cache->Start(db, log, handles);
   } else {
     cache->NeverStart(
         log, "transactions are visible later than they are written, because write_policy is not WRITE_COMMITTED");

@@ -14,6 +14,7 @@
 #include "util/boot_number.h"
 #include "util/format_version.h"
 #include "util/mapped_blocks.h"
+#include "util/mix64.h"
 #include "util/short_hash.h"
 
 namespace cairn::cache {
@@ -22,6 +23,7 @@ namespace {
 constexpr uint64_t kMagic = 0x6568636143b1a543;
 constexpr uint64_t kUnfinished = 0x6568636143b1a500;  // of a file that begins, until its directory is empty
 constexpr uint64_t kVersion = 2;
+constexpr uint64_t kVersionWithStamps = 3;
 constexpr size_t kEntryWords = 2;
 // What a reader of overwritten words may read behind the last chunk.
 constexpr size_t kTailChunks = 1;
@@ -41,10 +43,14 @@ struct CacheFile::Header {
   uint64_t seed;
   uint64_t identity;  // its hash
   uint64_t checksum;  // of what stands above
-  uint64_t boot;      // under which it was opened last
-  uint64_t closed;    // 1: by Close
+  uint64_t boot;      // under which it was opened last; 0: it has lost power, and it is not known yet what is right
+  uint64_t closed;    // ClosedWord: by Close
+  uint64_t opening;   // with stamps: how often it was opened
 
   uint64_t Checksum() const { return XXH3_64bits(this, offsetof(Header, checksum)); }
+  // With stamps, no single bit makes it.
+  uint64_t ClosedWord() const { return version == kVersionWithStamps ? SplitMix64(opening) : 1; }
+  bool IsClosed() const { return closed == ClosedWord(); }
 };
 
 IndexStatus CacheFile::Error(const char* what) const {
@@ -58,14 +64,17 @@ IndexStatus CacheFile::Open(const std::string& path, const Shape& shape, const s
   if (s.ok()) s = opened->Map();
   if (!s.ok()) return s;
   opened->found_ = opened->IsUsable(identity);
-  if (!opened->found_) s = opened->Begin(XXH3_64bits(identity.data(), identity.size()), seed);
+  if (!opened->found_) s = opened->Begin(XXH3_64bits(identity.data(), identity.size()), seed, 0);
   if (!s.ok()) return s;
   Header* const header = opened->header();
   opened->same_boot_ = header->boot != 0 && header->boot == BootNumber();
+  opened->lost_power_ = opened->found_ && !opened->same_boot_ && !header->IsClosed();
   // From here on the file is that of a killed process, and the disk knows before anything in it changes.
   header->closed = 0;
-  header->boot = BootNumber();
-  if (msync(opened->mapped_, kPage, MS_SYNC) != 0) return opened->Error("cannot be synced");
+  header->boot = opened->lost_power_ ? 0 : BootNumber();
+  if (shape.stamps) ++header->opening;
+  s = opened->Sync(Part::kOwner);
+  if (!s.ok()) return s;
   *file = std::move(opened);
   return IndexStatus::OK();
 }
@@ -90,16 +99,16 @@ IndexStatus CacheFile::CheckWhatIsThere(uint64_t bytes) const {
   if (there.empty()) return IndexStatus::OK();  // it is new
   Header header = {};
   std::memcpy(&header, there.data(), std::min(there.size(), sizeof(header)));
-  if (header.magic == kMagic && header.version > kVersion && header.checksum == header.Checksum()) {
-    return IndexStatus::NotSupported("result cache file " + path_ + " has " + UnknownVersion(header.version, kVersion) +
-                                     ", or remove the file");
+  if (header.magic == kMagic && header.version > kVersionWithStamps && header.checksum == header.Checksum()) {
+    return IndexStatus::NotSupported("result cache file " + path_ + " has " +
+                                     UnknownVersion(header.version, kVersionWithStamps) + ", or remove the file");
   }
   for (const uint64_t magic : {kMagic, kUnfinished}) {
     if (std::memcmp(there.data(), &magic, std::min(there.size(), sizeof(magic))) == 0) return IndexStatus::OK();
   }
   if (bytes == size_) {
     const bool zeros = std::all_of(there.begin(), there.end(), [](char byte) { return byte == 0; });
-    if (zeros || header.version == kVersion || header.chunk_bytes == shape_.chunk_bytes) return IndexStatus::OK();
+    if (zeros || header.version == version() || header.chunk_bytes == shape_.chunk_bytes) return IndexStatus::OK();
   }
   return IndexStatus::IoError(path_ +
                               " is not a result cache's file, and stays as it is; remove it, or give another path");
@@ -135,31 +144,39 @@ IndexStatus CacheFile::Map() {
 
 bool CacheFile::IsUsable(const std::string& identity) {
   const Header& there = *header();
-  return there.magic == kMagic && there.version == kVersion && there.checksum == there.Checksum() &&
+  return there.magic == kMagic && there.version == version() && there.checksum == there.Checksum() &&
          there.chunk_bytes == shape_.chunk_bytes && there.chunks == shape_.chunks &&
          there.partitions == shape_.partitions && there.identity == XXH3_64bits(identity.data(), identity.size()) &&
-         (there.closed == 1 || (there.boot != 0 && there.boot == BootNumber()));
+         (there.IsClosed() || (there.boot != 0 && (shape_.stamps || there.boot == BootNumber())));
 }
 
 IndexStatus CacheFile::Begin() {
-  const IndexStatus s = Begin(header()->identity, header()->seed);
-  if (!s.ok()) return s;
-  header()->boot = BootNumber();
-  return msync(mapped_, kPage, MS_SYNC) == 0 ? s : Error("cannot be synced");
+  const IndexStatus s = Begin(header()->identity, header()->seed, header()->opening);
+  return s.ok() ? Outlived() : s;
 }
 
-IndexStatus CacheFile::Begin(uint64_t identity, uint64_t seed) {
+IndexStatus CacheFile::Outlived() {
+  lost_power_ = false;
+  header()->boot = BootNumber();
+  return Sync(Part::kOwner);
+}
+
+uint64_t CacheFile::version() const { return shape_.stamps ? kVersionWithStamps : kVersion; }
+
+IndexStatus CacheFile::Begin(uint64_t identity, uint64_t seed, uint64_t opening) {
   found_ = false;
+  lost_power_ = false;
   header()->magic = kUnfinished;
   if (msync(mapped_, kPage, MS_SYNC) != 0) return Error("cannot be synced");
   std::memset(mapped_ + kPage, 0, chunks_at_ - kPage);
   Header fresh = {};
-  fresh.version = kVersion;
+  fresh.version = version();
   fresh.chunk_bytes = shape_.chunk_bytes;
   fresh.chunks = shape_.chunks;
   fresh.partitions = shape_.partitions;
   fresh.seed = seed;
   fresh.identity = identity;
+  fresh.opening = opening;
   fresh.magic = kMagic;
   fresh.checksum = fresh.Checksum();
   if (msync(mapped_, chunks_at_, MS_SYNC) != 0) return Error("cannot be synced");
@@ -188,12 +205,30 @@ CacheFile::~CacheFile() {
 
 IndexStatus CacheFile::Close() {
   if (!lock_.held()) return IndexStatus::OK();
-  if (msync(mapped_, size_, MS_SYNC) != 0) return Error("cannot be synced");
-  header()->closed = 1;
-  return msync(mapped_, kPage, MS_SYNC) == 0 ? IndexStatus::OK() : Error("cannot be synced");
+  const IndexStatus s = Sync(Part::kAll);
+  if (!s.ok() || lost_power_) return s;  // what it holds is not known to be right
+  header()->closed = header()->ClosedWord();
+  return Sync(Part::kOwner);
+}
+
+IndexStatus CacheFile::Sync(Part part) {
+  const size_t bytes = part == Part::kAll ? size_ : kFirstPages;
+  return msync(mapped_, bytes, MS_SYNC) == 0 ? IndexStatus::OK() : Error("cannot be synced");
+}
+
+void CacheFile::Forsake() {
+  unlink(path_.c_str());
+  const size_t slash = path_.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
 }
 
 uint64_t CacheFile::seed() const { return header()->seed; }
+
+uint64_t CacheFile::opening() const { return header()->opening; }
 
 bool CacheFile::Allocate(uint32_t chunk) {
   const auto begin = static_cast<off_t>(chunks_at_ + chunk * shape_.chunk_bytes);

@@ -267,14 +267,14 @@ TEST_F(CacheFileTest, ALaterVersionStaysAsItIs) {
   Open(Options())->Put("key", "value");
   uint64_t header[8];
   Bytes().copy(reinterpret_cast<char*>(header), sizeof(header));
-  ++header[1];
+  header[1] = 4;
   header[7] = XXH3_64bits(header, 7 * sizeof(uint64_t));
   Overwrite(0, header, sizeof(header));
   const std::string before = Bytes();
   std::unique_ptr<ResultCache> cache;
   const IndexStatus s = ResultCache::Create(Options(), &cache);
   EXPECT_EQ(s.code(), IndexStatus::Code::kNotSupported);
-  EXPECT_EQ(s.message(), "result cache file " + path_ + " has " + UnknownVersion(3, 2) + ", or remove the file");
+  EXPECT_EQ(s.message(), "result cache file " + path_ + " has " + UnknownVersion(4, 3) + ", or remove the file");
   EXPECT_TRUE(Bytes() == before);
 }
 

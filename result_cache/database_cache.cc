@@ -17,10 +17,15 @@ DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_pt
 
 DatabaseCache::~DatabaseCache() = default;
 
-void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log, const std::vector<ColumnFamilyHandle*>& families) {
+void DatabaseCache::Start(rocksdb::DB* db, std::shared_ptr<rocksdb::Logger> log,
+                          const std::vector<ColumnFamilyHandle*>& families) {
   log_.Begin(std::move(log));
   if (modes_.stopped()) return;
   if (binding_ != nullptr) {
+    if (binding_->stamps()) {
+      db_.store(db, std::memory_order_release);
+      binding_->SetStamp([db] { return db->GetLatestSequenceNumber(); });
+    }
     if (!AdoptFile(families)) return modes_.Stop("its file cannot be synced");
   } else if (!distrust_.empty()) {
     log_.Line("the result cache has no file: " + distrust_);
@@ -54,8 +59,11 @@ DatabaseCacheStats DatabaseCache::GetStats() {
 bool DatabaseCache::AdoptFile(const std::vector<ColumnFamilyHandle*>& families) {
   std::string why = !distrust_.empty() ? distrust_ : binding_->WhyNot(wal_report_);
   if (why.empty() && times_.AnyWrites()) why = "the opening itself has written";
+  if (why.empty() && binding_->lost_power() && db_.load()->GetLatestSequenceNumber() < wal_report_.since.covered) {
+    why = "the database lacks writes that had been synced";
+  }
   if (why.empty()) {
-    spaces_.Adopt(families);
+    spaces_.Adopt(families, wal_report_.since);
     log_.Line("the result cache goes on with " + std::to_string(cache_->GetStatistics().recovered) + " answers of " +
               options_.path);
   } else {
@@ -63,6 +71,7 @@ bool DatabaseCache::AdoptFile(const std::vector<ColumnFamilyHandle*>& families) 
     if (!binding_->Begin()) return false;
   }
   binding_->Bind(wal_report_);
+  TakePoint();
   return true;
 }
 
@@ -71,11 +80,36 @@ void DatabaseCache::LookAtFoundFiles() {
 }
 
 void DatabaseCache::NoteFiles() {
-  if (binding_ != nullptr) binding_->Refresh();
+  if (binding_ == nullptr) return;
+  binding_->Refresh();
+  TakePoint();
+}
+
+// If it fails, the next opening after a loss of power finds what a flush has made of the WALs, and begins empty.
+void DatabaseCache::TakePoint() {
+  rocksdb::DB* const db = db_.load(std::memory_order_acquire);
+  if (db == nullptr) return;
+  const MutexLock lock(&point_mutex_);
+  std::unique_ptr<rocksdb::WalFile> wal;
+  // In this order: what comes after the point is in this WAL or in later ones.
+  if (!db->GetCurrentWalFile(&wal).ok()) return;
+  FileBinding::Point point;
+  point.wal = wal->LogNumber();
+  point.sequence = db->GetLatestSequenceNumber();
+  if (!db->FlushWAL(true).ok() || !db->GetCurrentWalFile(&wal).ok()) return;
+  point.wal_has_writes = wal->LogNumber() != point.wal || wal->SizeFileBytes() > 0;
+  binding_->Refresh();
+  binding_->NotePoint(point);
+}
+
+void DatabaseCache::SettleFile() {
+  if (db_.load(std::memory_order_acquire) == nullptr) return;
+  if (!binding_->Settle(cache::CacheFile::Part::kAll)) Stop("its file cannot be synced");
 }
 
 void DatabaseCache::BeginClose() {
   fills_.StoreAll();
+  TakePoint();
   if (binding_ != nullptr) binding_->BeginClose();
 }
 

@@ -40,6 +40,7 @@
 #include "rocksdb/status.h"
 #include "rocksdb/write_batch.h"
 #include "util/autovector.h"
+#include "util/mutex.h"
 
 namespace cairn {
 
@@ -64,7 +65,8 @@ class DatabaseCache {
 
   // When it is open: reads are answered from now on, or never. `log` is the database's; `families` are all that it has.
   // One of them must be called.
-  void Start(std::shared_ptr<rocksdb::Logger> log, const std::vector<rocksdb::ColumnFamilyHandle*>& families);
+  void Start(rocksdb::DB* db, std::shared_ptr<rocksdb::Logger> log,
+             const std::vector<rocksdb::ColumnFamilyHandle*>& families);
   void NeverStart(std::shared_ptr<rocksdb::Logger> log, const std::string& why);
 
   void Stop(const std::string& why) { modes_.Stop(why); }
@@ -142,6 +144,9 @@ class DatabaseCache {
 
   // The database has other files than before, and not by a write: another MANIFEST or OPTIONS file perhaps.
   void NoteFiles();
+  // Before the WAL of what is written now may be needed no more, and now and then: a loss of power leaves what the
+  // cache holds now. Of a cache that does not survive one, and before Start, nothing.
+  void TakePoint();
   // The same for the last time, while the database is still locked; unless it goes on.
   void BeginClose();
   void CancelClose();
@@ -158,6 +163,8 @@ class DatabaseCache {
                 std::unique_ptr<FileBinding> binding);
   // Before the database's user has it. False: the file cannot be used.
   bool AdoptFile(const std::vector<rocksdb::ColumnFamilyHandle*>& families);
+  // Before a change of whole families that no WAL tells of.
+  void SettleFile();
 
   CacheTimes times_;  // first: every hit counts in it
   const DatabaseCacheOptions options_;
@@ -165,6 +172,8 @@ class DatabaseCache {
   const std::unique_ptr<FileBinding> binding_;  // null: it is in memory
   WalReport wal_report_;
   std::string distrust_;
+  std::atomic<rocksdb::DB*> db_{nullptr};  // from Start on, of a cache whose items have stamps
+  CheckedMutex point_mutex_;               // who takes a point
   CacheLog log_;
   FamilySpaces spaces_;
   CacheFills fills_;

@@ -63,9 +63,9 @@ struct Opened {
   std::string no_file;  // why there is none
 };
 
-Status OpenCacheFile(ResultCacheOptions* own, rocksdb::Env* env, const std::string& path, Opened* opened) {
+Status OpenCacheFile(ResultCacheOptions* own, bool stamps, rocksdb::Env* env, const std::string& path, Opened* opened) {
   cache::CacheFile* file = nullptr;
-  const IndexStatus s = cache::OpenUnbelieved(*own, &opened->cache, &file);
+  const IndexStatus s = cache::OpenUnbelieved(*own, stamps, &opened->cache, &file);
   if (s.code() == IndexStatus::Code::kInvalidArgument) {
     return WhoHasIt(env, path, Status::InvalidArgument("cairn.ResultCache", s.message()));
   }
@@ -119,7 +119,7 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, rocksdb::Env* 
     own.identity = kFileIdentity;
     Status s = CheckName(own.path, path);
     if (s.ok() && in_folder) env->CreateDirIfMissing(path).PermitUncheckedError();
-    if (s.ok()) s = OpenCacheFile(&own, env, path, &opened);
+    if (s.ok()) s = OpenCacheFile(&own, options.survive_power_loss, env, path, &opened);
     if (!s.ok()) return s;
   }
   if (opened.cache == nullptr) {
@@ -128,6 +128,7 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, rocksdb::Env* 
   }
   cache->reset(new DatabaseCache(options, std::move(opened.cache), std::move(opened.binding)));
   (*cache)->distrust_ = opened.no_file;
+  if ((*cache)->in_file()) (*cache)->wal_report_.since.point = (*cache)->binding_->found_point().sequence;
   return Status::OK();
 }
 

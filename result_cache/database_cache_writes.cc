@@ -13,7 +13,9 @@ using rocksdb::Status;
 
 DatabaseCache::ChangeScope::ChangeScope(DatabaseCache* cache, std::vector<uint32_t> families)
     : cache_(cache), families_(std::move(families)) {
-  if (cache_ != nullptr) cache_->spaces_.BeginChange(families_);
+  if (cache_ == nullptr) return;
+  cache_->spaces_.BeginChange(families_);
+  cache_->SettleFile();
 }
 
 DatabaseCache::ChangeScope::~ChangeScope() {
@@ -23,7 +25,9 @@ DatabaseCache::ChangeScope::~ChangeScope() {
 }
 
 DatabaseCache::ChangeAllScope::ChangeAllScope(DatabaseCache* cache) : cache_(cache) {
-  if (cache_ != nullptr) cache_->cache_->BarAll();
+  if (cache_ == nullptr) return;
+  cache_->cache_->BarAll();
+  cache_->SettleFile();
 }
 
 DatabaseCache::ChangeAllScope::~ChangeAllScope() {

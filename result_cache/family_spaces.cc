@@ -139,6 +139,8 @@ uint32_t FamilySpaces::FreshSpace() {
   if (next_space_ > ResultCache::kMaxSpace) {
     for (const auto& family : all_families_) family->space.store(ResultCache::kNoSpace, std::memory_order_seq_cst);
     cache_->Clear();
+    // A loss of power may not bring back what was of another family.
+    if (binding_ != nullptr && binding_->stamps()) static_cast<void>(binding_->Settle(cache::CacheFile::Part::kAll));
     next_space_ = 0;
     // The others, and the one that asks overwrites its own.
     RenewSpaces();
@@ -172,8 +174,9 @@ void FamilySpaces::CountChanges(const std::vector<uint32_t>& families, int by) {
   }
 }
 
-void FamilySpaces::Adopt(const std::vector<ColumnFamilyHandle*>& families) {
+void FamilySpaces::Adopt(const std::vector<ColumnFamilyHandle*>& families, const WalReport::Since& since) {
   const MutexLock lock(&mutex_);
+  const bool lost_power = binding_->lost_power();
   std::vector<uint32_t> spaces;
   std::vector<uint32_t> ids;
   for (ColumnFamilyHandle* const handle : families) {
@@ -182,13 +185,22 @@ void FamilySpaces::Adopt(const std::vector<ColumnFamilyHandle*>& families) {
     if (family == nullptr || !family->allowed.load(std::memory_order_relaxed)) continue;
     const uint32_t space = binding_->SpaceOf(family->id, family->options);
     if (space > ResultCache::kMaxSpace || std::find(spaces.begin(), spaces.end(), space) != spaces.end()) continue;
+    if (lost_power && since.families.count(family->id) != 0) continue;
     ids.push_back(family->id);
     spaces.push_back(space);
     next_space_ = std::max(next_space_, space + 1);
   }
   binding_->DropOthers([&](uint32_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); });
-  cache::Believe(cache_,
-                 [&](uint32_t space) { return std::find(spaces.begin(), spaces.end(), space) != spaces.end(); });
+  // It is the answer at the state of its stamp.
+  const auto is_right = [&](std::string_view key, uint64_t stamp) {
+    if (stamp > since.covered) return false;
+    const auto written = since.keys.find(WalReport::HashOf(key));
+    return written == since.keys.end() || written->second <= stamp;
+  };
+  std::function<bool(std::string_view, uint64_t)> stamps;
+  if (lost_power) stamps = is_right;
+  cache::Believe(
+      cache_, [&](uint32_t space) { return std::find(spaces.begin(), spaces.end(), space) != spaces.end(); }, stamps);
   for (size_t i = 0; i < ids.size(); ++i) Find(ids[i])->space.store(spaces[i], std::memory_order_seq_cst);
 }
 

@@ -73,8 +73,8 @@ class FamilySpaces {
   uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
 
   // Before Open, of a cache in a file that is right: these families have the spaces that the file records, and the
-  // cache holds nothing else.
-  void Adopt(const std::vector<rocksdb::ColumnFamilyHandle*>& families);
+  // cache holds nothing else. After a loss of power, only what was right at the state that is left (P11).
+  void Adopt(const std::vector<rocksdb::ColumnFamilyHandle*>& families, const WalReport::Since& since);
 
   // Logs each name in the option column_families that is none of these families'.
   void WarnOfUnknownNames(const std::vector<rocksdb::ColumnFamilyHandle*>& families) const;

@@ -31,6 +31,7 @@ Word ChecksumOf(const Word* words, size_t count) { return XXH3_64bits(words, cou
 
 FileBinding::FileBinding(cache::CacheFile* file, std::string path) : file_(file), path_(std::move(path)) {
   recorded_ = Recorded(&recorded_right_);
+  found_point_ = FoundPoint();
 }
 
 void FileBinding::LookAtFound() {
@@ -64,6 +65,7 @@ std::string FileBinding::WhyNot(const WalReport& report) const {
            "copy";
   }
   if (LoadWord(sure()) != kSure) return "something was written without the WAL, by pipelined writes or in two phases";
+  if (file_->lost_power()) return WhyNotAfterLossOfPower(report);
   bool any = false;
   for (uint32_t i = 0; i < kWals; ++i) {
     const uint64_t number = LoadWord(WalAt(i));
@@ -86,6 +88,18 @@ std::string FileBinding::WhyNot(const WalReport& report) const {
   return "";
 }
 
+// The point is right whatever has become of the file since. What came after it is in the WALs, if they are all there.
+std::string FileBinding::WhyNotAfterLossOfPower(const WalReport& report) const {
+  const WalReport::Since& since = report.since;
+  if (found_point_.sequence == WalReport::kNobodyAsks) return "the system went down before its first point was on disk";
+  if (!report.any_file) return "there is no WAL";
+  if (since.last_needed > found_point_.wal) return "memtables were flushed after its last point";
+  if (since.doubtful) return "the WAL lacks writes, or has some in two phases";
+  const bool any = found_point_.wal_has_writes || !report.last.empty();
+  if (any && since.newest < found_point_.sequence) return "the WAL lacks writes that had been synced";
+  return "";
+}
+
 bool FileBinding::Begin() {
   if (!file_->Begin().ok()) return false;
   for (size_t i = 0; i < cache::CacheFile::kOwnerWords; ++i) StoreWord(words() + i, 0);
@@ -95,6 +109,8 @@ bool FileBinding::Begin() {
 }
 
 void FileBinding::Bind(const WalReport& report) {
+  // Of what has lost power, it may have entries for what is lost.
+  for (uint32_t i = 0; file_->lost_power() && i < kWals; ++i) StoreWord(WalAt(i), 0);
   for (const auto& [number, sequence] : report.last) NoteWrite(number, sequence);
   const MutexLock lock(&mutex_);
   bound_ = DatabaseMark::Of(path_, UINT64_MAX);
@@ -129,6 +145,43 @@ void FileBinding::RefreshLocked() {
   }
   bound_ = now;
   Record(bound_);
+}
+
+// ---- points ----
+
+FileBinding::Point FileBinding::FoundPoint() const {
+  Point found{WalReport::kNobodyAsks, 0, false};
+  for (size_t i = 0; file_->lost_power() && i < 2; ++i) {
+    const Word there[3] = {LoadWord(PointAt(i)), LoadWord(PointAt(i) + 1), file_->opening() - 1};
+    if (LoadWord(PointAt(i) + 2) != (ChecksumOf(there, 3) | 1)) continue;
+    const Point point{there[0], there[1] >> 1, (there[1] & 1) != 0};
+    const bool is_later = found.sequence == WalReport::kNobodyAsks || point.sequence > found.sequence ||
+                          (point.sequence == found.sequence && point.wal >= found.wal);
+    if (is_later) found = point;
+  }
+  return found;
+}
+
+void FileBinding::NotePoint(const Point& point) {
+  if (!file_->Sync(cache::CacheFile::Part::kAll).ok()) return;
+  const Word all[3] = {point.sequence, point.wal << 1 | (point.wal_has_writes ? 1 : 0), file_->opening()};
+  Word* const words = PointAt(next_point_);
+  StoreWord(words + 2, 0);
+  KeepOrder();
+  StoreWord(words, all[0]);
+  StoreWord(words + 1, all[1]);
+  KeepOrder();
+  StoreWord(words + 2, ChecksumOf(all, 3) | 1);
+  if (!file_->Sync(cache::CacheFile::Part::kOwner).ok()) return;
+  next_point_ ^= 1;
+  // What is wrong of what power had left is gone from the disk.
+  if (file_->lost_power()) file_->Outlived();
+}
+
+bool FileBinding::Settle(cache::CacheFile::Part part) {
+  if (file_->Sync(part).ok()) return true;
+  file_->Forsake();
+  return false;
 }
 
 // ---- spaces ----

@@ -6,12 +6,14 @@
 //   forgotten the highest number of a WAL that was pushed out of the table below
 //   spaces    128 x (column family:32 | space:32, checksum of these and of the family's options)
 //   WALs      128 x (number, the newest sequence number of a write that it had when it was acknowledged)
+//   points    2 x (sequence number | WAL:63 and whether it has writes:1 | checksum), of a file with stamps
 //
 // Invariants
 //   (1) Whatever the cache answers was written by writes that had been noted before: NoteWrite comes before Unbar.
 //   (2) A family's space is gone from here before its answers may become wrong as a whole, and here before it is used.
 //   (3) No damaged bit makes a binding, a space or the word `sure` right.
 //   (4) The binding is renewed only by an opening that has found what the file holds right, or has emptied it.
+//   (5) A point is there after everything that it speaks of (docs/design/result_cache.md, P11).
 //
 // Thread-safety: NoteWrite and Doubt may be called by all threads at any time, the others by one at a time.
 
@@ -20,7 +22,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "result_cache/cache_file.h"
 #include "result_cache/wal_report.h"
@@ -70,6 +74,23 @@ class FileBinding {
   bool Begin();
   // From now on the file is that of this opening. Spaces are as they are to be.
   void Bind(const WalReport& report);
+
+  // A moment after which a loss of power leaves what can be told apart (P11): all writes up to that sequence number are
+  // on the disk, later ones in this WAL or those behind it.
+  struct Point {
+    uint64_t sequence = 0;
+    uint64_t wal = 0;
+    bool wal_has_writes = false;
+  };
+  // What was found, of a file that has lost power; a sequence of WalReport::kNobodyAsks: none.
+  const Point& found_point() const { return found_point_; }
+  // Now: it is what has come to the disk when this returns, if that can be done. By one thread at a time.
+  void NotePoint(const Point& point);
+  bool stamps() const { return file_->stamps(); }
+  bool lost_power() const { return file_->lost_power(); }
+  void SetStamp(std::function<uint64_t()> stamp) { file_->SetStamp(std::move(stamp)); }
+  // Everything that was taken out of the file before stays out of it. False: nobody will find the file any more.
+  bool Settle(cache::CacheFile::Part part);
   // Files of the database have come to be in a way that the WAL does not know. Only while this process has it open;
   // nothing before Bind or while it is closed.
   void Refresh();
@@ -100,7 +121,9 @@ class FileBinding {
   }
   // Something was written that may be gone when the database is opened next, and nobody will be able to tell.
   void Doubt() {
-    if (cache::LoadWord(sure()) != 0) cache::StoreWord(sure(), 0);
+    if (cache::LoadWord(sure()) == 0) return;
+    cache::StoreWord(sure(), 0);
+    if (file_->stamps()) Settle(cache::CacheFile::Part::kOwner);
   }
 
  private:
@@ -114,12 +137,17 @@ class FileBinding {
   static constexpr size_t kSpacesAt = 16;
   static constexpr size_t kWalsAt = kSpacesAt + 2 * kSpaces;
   static_assert(kForgottenAt < kSpacesAt);
-  static_assert(kWalsAt + 2 * kWals <= cache::CacheFile::kOwnerWords);
+  static constexpr size_t kPointsAt = kWalsAt + 2 * kWals;
+  static constexpr size_t kPointWords = 64;  // in sectors of their own
+  static_assert(kPointsAt + 2 * kPointWords <= cache::CacheFile::kOwnerWords);
 
   cache::Word* words() const { return file_->owner(); }
   cache::Word* sure() const { return words() + kSureAt; }
   cache::Word* SpaceAt(uint32_t i) const { return words() + kSpacesAt + 2 * size_t{i}; }
   cache::Word* WalAt(uint32_t i) const { return words() + kWalsAt + 2 * size_t{i}; }
+  cache::Word* PointAt(size_t i) const { return words() + kPointsAt + i * kPointWords; }
+  Point FoundPoint() const;
+  std::string WhyNotAfterLossOfPower(const WalReport& report) const;
   uint32_t FamilyAt(uint32_t i) const;  // kNoFamily: free
   void ClearSpaceAt(uint32_t i);
   static cache::Word SpaceChecksum(cache::Word word, uint64_t options);
@@ -134,7 +162,9 @@ class FileBinding {
   bool recorded_right_ = false;
   DatabaseMark recorded_;
   DatabaseMark before_;  // of the database, as it was found
-  CheckedMutex mutex_;   // who changes the binding or the table of WALs
+  Point found_point_;
+  size_t next_point_ = 0;
+  CheckedMutex mutex_;  // who changes the binding or the table of WALs
   bool is_bound_ CAIRN_GUARDED_BY(mutex_) = false;
   bool is_closing_ CAIRN_GUARDED_BY(mutex_) = false;
   DatabaseMark bound_ CAIRN_GUARDED_BY(mutex_);

@@ -30,10 +30,13 @@ bool BeginFillOf(size_t cell, ResultCache* cache, uint64_t hash, uint32_t space,
 // which must be open before it is known what has become of it.
 //
 // As ResultCache::Create of options with a path; the cache is empty, and nothing may be put into it before either
-// Believe or file->Begin() was called. *file lives as long as the cache.
-IndexStatus OpenUnbelieved(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache, CacheFile** file);
+// Believe or file->Begin() was called. *file lives as long as the cache. `stamps`: CacheFile::Shape's.
+IndexStatus OpenUnbelieved(const ResultCacheOptions& options, bool stamps, std::unique_ptr<ResultCache>* cache,
+                           CacheFile** file);
 
 // The items of these spaces are there from now on, the others are gone for good. `cache` is one of OpenUnbelieved.
-void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces);
+// `stamps`: which items with a stamp to believe; null: all.
+void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces,
+             const std::function<bool(std::string_view key, uint64_t stamp)>& stamps);
 
 }  // namespace cairn::cache

@@ -37,29 +37,32 @@ void StoreBytes(Word* to, std::string_view key, std::string_view value) {
 }
 
 // By the holder of the lock.
-Word Checksum(const Word* words, const ItemHeader& header) {
-  const Word head[2] = {header.Encode(), header.expires() ? words[1] : 0};
+Word Checksum(const Word* words, const ItemHeader& header, Word salt) {
+  const Word head[4] = {header.Encode(), header.expires() ? words[1] : 0,
+                        header.stamped() ? words[header.stamp_at()] : 0, salt};
   const Word* const bytes = words + header.head_words();
   const size_t count = header.words() - header.head_words();
-  return XXH3_64bits_withSeed(bytes, count * sizeof(Word), XXH3_64bits(head, sizeof(head)));
+  const size_t head_bytes = (header.stamped() ? 4 : 2) * sizeof(Word);
+  return XXH3_64bits_withSeed(bytes, count * sizeof(Word), XXH3_64bits(head, head_bytes));
 }
 
 }  // namespace
 
-void StoreItem(Word* to, const Item& item) {
+void StoreItem(Word* to, const Item& item, Word salt) {
   const ItemHeader header = item.header();
   StoreWord(to, header.Encode());
   if (header.expires()) StoreWord(to + 1, item.expiry);
+  if (header.stamped()) StoreWord(to + header.stamp_at(), item.stamp);
   StoreBytes(to + header.head_words(), item.key, item.value);
   if (!header.checked()) return;
-  const Word checksum = Checksum(to, header);
+  const Word checksum = Checksum(to, header, salt);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);  // who is killed before leaves a wrong one
   StoreWord(to + header.head_words() - 1, checksum);
 }
 
-bool ChecksumIsRight(const Word* words) {
+bool ChecksumIsRight(const Word* words, Word salt) {
   const ItemHeader header = ItemHeader::Decode(words[0]);
-  return header.checked() && words[header.head_words() - 1] == Checksum(words, header);
+  return header.checked() && words[header.head_words() - 1] == Checksum(words, header, salt);
 }
 
 void LoadBytesWithin(char* to, const Word* words, size_t skip, size_t bytes) {

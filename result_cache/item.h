@@ -2,6 +2,7 @@
 //
 //   header       key bytes:16 | value bytes:16 | space:20 | flags:4 | 0:8
 //   expiry       only with kExpires: milliseconds of the cache's clock
+//   stamp        only with kStamped (in a file that survives a loss of power): the state that the answer belongs to
 //   checksum     only with kChecked (in a file): of all other words; 0: the item is dead, no index has it
 //   key, value   side by side, filled up with zeros to whole words
 //
@@ -25,6 +26,7 @@ struct ItemHeader {
     kExpires = 1,
     kAbsent = 2,   // the answer is that there is no such key
     kChecked = 4,  // it has a checksum
+    kStamped = 8,  // and a stamp
   };
   static constexpr size_t kMaxKey = 0xffff;
   static constexpr size_t kMaxValue = 0xffff;
@@ -43,8 +45,10 @@ struct ItemHeader {
   bool expires() const { return (flags & kExpires) != 0; }
   bool absent() const { return (flags & kAbsent) != 0; }
   bool checked() const { return (flags & kChecked) != 0; }
+  bool stamped() const { return (flags & kStamped) != 0; }
+  size_t stamp_at() const { return size_t{1} + (expires() ? 1 : 0); }
   // Words before the key.
-  size_t head_words() const { return size_t{1} + (expires() ? 1 : 0) + (checked() ? 1 : 0); }
+  size_t head_words() const { return stamp_at() + (stamped() ? 1 : 0) + (checked() ? 1 : 0); }
   size_t words() const { return head_words() + (size_t{key_bytes} + value_bytes + 7) / 8; }
   size_t bytes() const { return words() * sizeof(Word); }
 };
@@ -57,11 +61,13 @@ struct Item {
   uint32_t space = 0;
   bool absent = false;
   bool checked = false;
+  bool stamped = false;
+  uint64_t stamp = 0;
 
   ItemHeader header() const {
     return {static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size()), space,
             (expiry != 0 ? ItemHeader::kExpires : 0u) | (absent ? ItemHeader::kAbsent : 0u) |
-                (checked ? ItemHeader::kChecked : 0u)};
+                (checked ? ItemHeader::kChecked : 0u) | (stamped ? ItemHeader::kStamped : 0u)};
   }
 };
 
@@ -77,18 +83,26 @@ inline Item ViewItem(const Word* words) {
           header.expires() ? words[1] : 0,
           header.space,
           header.absent(),
-          header.checked()};
+          header.checked(),
+          header.stamped(),
+          header.stamped() ? words[header.stamp_at()] : 0};
 }
 
 inline void CopyWords(Word* to, const Word* from, size_t words) {
   for (size_t i = 0; i < words; ++i) StoreWord(to + i, from[i]);
 }
 
-// The checksum of an item that has one comes last: until all of it is there, it is wrong.
-void StoreItem(Word* to, const Item& item);
+// The checksum of an item that has one comes last: until all of it is there, it is wrong. That of one with a stamp
+// holds only with `salt`, by which the place and the time in which it was stored go into it.
+void StoreItem(Word* to, const Item& item, Word salt = 0);
 
 // False: the item is dead or damaged, or has no checksum. REQUIRES: its words are there to read.
-bool ChecksumIsRight(const Word* words);
+bool ChecksumIsRight(const Word* words, Word salt = 0);
+// By MarkDead. REQUIRES: as of ChecksumIsRight.
+inline bool IsDead(const Word* words) {
+  const ItemHeader header = ItemHeader::Decode(words[0]);
+  return header.checked() && words[header.head_words() - 1] == 0;
+}
 // No single bit that is damaged brings it back.
 inline void MarkDead(Word* words) {
   const ItemHeader header = ItemHeader::Decode(LoadWord(words));

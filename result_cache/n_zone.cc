@@ -52,7 +52,9 @@ NZone::NZone(const NZoneOptions& options, BucketRange* buckets, Arena* arena, co
       arena_(arena),
       clock_(&clock),
       chunk_words_(arena->chunk_bytes() / sizeof(Word)),
-      index_(buckets, options.partition, options.buckets, options.max_buckets) {}
+      index_(buckets, options.partition, options.buckets, options.max_buckets) {
+  if (options.file != nullptr) next_order_ = options.file->first_order();
+}
 
 NZone::~NZone() {
   for (ApartItem* item : apart_) delete item;
@@ -299,6 +301,13 @@ NZone::Queue NZone::QueueToReclaim() const {
   return queues_[kSmall].size() * 10 >= chunks() ? kSmall : kMain;
 }
 
+// Nobody can guess it who only knows what is in the file's items.
+Word NZone::SaltOf(uint64_t place) const {
+  if (options_.file == nullptr || !options_.file->stamps()) return 0;
+  const auto chunk = static_cast<uint32_t>(place / chunk_words_);
+  return SplitMix64(SplitMix64(options_.seed ^ place) + options_.file->OrderOf(chunk));
+}
+
 Word* NZone::Append(Queue queue, size_t words, uint64_t* place) {
   std::deque<Chunk>& chunks_of_queue = queues_[queue];
   if (chunks_of_queue.empty() || chunks_of_queue.back().used + words > chunk_words_) {
@@ -468,7 +477,11 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   const size_t words = item.header().words();
   uint64_t new_place = 0;
   Word* const to = Append(kMain, words, &new_place);
-  CopyWords(to, WordsAt(place), words);
+  if (item.stamped) {
+    StoreItem(to, item, SaltOf(new_place));
+  } else {
+    CopyWords(to, WordsAt(place), words);
+  }
   Appended(kMain);
   const uint64_t kept = queue == kSmall ? 0 : references - 1;
   HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
@@ -479,6 +492,8 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   if (LiesApart(given)) return PutApart(key, given);
   Item item = given;
   item.checked = options_.file != nullptr;
+  item.stamped = item.checked && options_.file->stamps();
+  if (item.stamped) item.stamp = options_.file->Stamp();
   const size_t words = item.header().words();
   HashIndex::Slot slot = Find(key);
   const bool known = slot.found();
@@ -486,7 +501,7 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   if (known && (old_entry & Entry::kApart) == 0 && ViewEntry(old_entry).header().words() == words) {
     Account(ViewEntry(old_entry), false);
     HashIndex::BeginChange(slot.bucket);
-    StoreItem(WordsAt(Entry::Place(old_entry)), item);
+    StoreItem(WordsAt(Entry::Place(old_entry)), item, SaltOf(Entry::Place(old_entry)));
     HashIndex::EndChange(slot.bucket);
     Account(item, true);
     Reference(&slot.bucket->entries[slot.entry], slot.load());
@@ -499,7 +514,8 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   const Queue queue = to_main ? kMain : kSmall;
   if (!EnsureRoom(queue, words)) return Room::kNeeded;
   uint64_t place = 0;
-  StoreItem(Append(queue, words, &place), item);
+  Word* const to = Append(queue, words, &place);
+  StoreItem(to, item, SaltOf(place));
   Appended(queue);
   const uint64_t entry = Entry::Make(key.hash, place) | (to_main ? Entry::kMain : 0);
   if (!AddEntry(key, Entry::WithReferences(entry, known ? Entry::References(old_entry) : references))) {
@@ -547,30 +563,43 @@ bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, const Belief&
   if (spare_ == 0) spare_ = arena_->TakeChunk();
   if (spare_ == 0) return false;
   const Queue queue = there.state == CacheFile::State::kSmall ? kSmall : kMain;
-  const size_t used = std::min<size_t>(there.used, chunk_words_);
-  size_t at = 0;
-  while (at < used) {
+  // What has lost power has any item of this life of the chunk, and says nothing of where they end.
+  const bool lost_power = options_.file->lost_power();
+  const size_t end = lost_power ? chunk_words_ : std::min<size_t>(there.used, chunk_words_);
+  size_t used = 0;
+  for (size_t at = 0; at < end;) {
     const uint64_t place = uint64_t{chunk} * chunk_words_ + at;
-    const Word* const words = WordsAt(place);
+    Word* const words = WordsAt(place);
     const ItemHeader header = ItemHeader::Decode(words[0]);
-    // Damaged. Without a time to expire at, an Item has a word less than this header says.
-    if (header.words() > used - at || (header.expires() && words[1] == 0)) break;
-    if (!RecoverItem(place, queue, belief)) MarkDead(WordsAt(place));
-    at += header.words();
+    // Without a time to expire at, an Item has a word less than this header says.
+    const bool fits = header.words() <= end - at && !(header.expires() && words[1] == 0);
+    const bool whole = fits && ChecksumIsRight(words, SaltOf(place));
+    const bool known = whole || (fits && !lost_power && (!options_.file->stamps() || IsDead(words)));
+    if (known) {
+      if (!whole || !RecoverItem(place, queue, belief)) MarkDead(words);
+      used = at += header.words();
+    } else if (options_.file->stamps()) {
+      // Word by word, so that no whole item stays that is in no index.
+      if (words[0] != 0) StoreWord(words, 0);
+      ++at;
+    } else {
+      break;  // damaged
+    }
   }
-  options_.file->SetUsed(chunk, static_cast<uint32_t>(at));
-  queues_[queue].push_back({chunk, static_cast<uint32_t>(at), Ticks()});
+  // Who was killed has left at most one item behind the end.
+  if (options_.file->stamps() && end < chunk_words_) StoreWord(WordsAt(uint64_t{chunk} * chunk_words_ + end), 0);
+  options_.file->SetUsed(chunk, static_cast<uint32_t>(used));
+  queues_[queue].push_back({chunk, static_cast<uint32_t>(used), Ticks()});
   next_order_ = std::max(next_order_, there.order + 1);
   return true;
 }
 
 bool NZone::RecoverItem(uint64_t place, Queue queue, const Belief& belief) {
-  const Word* const words = WordsAt(place);
-  if (!ChecksumIsRight(words)) return false;
-  const Item item = ViewItem(words);
+  const Item item = ViewItem(WordsAt(place));
   const Key key{item.key, HashKey(options_.seed, item.space, item.key), item.space};
   if ((key.hash >> 48 & (options_.partitions - 1)) != options_.partition) return false;
   if (!belief.spaces(item.space)) return false;
+  if (belief.stamps && (!item.stamped || !belief.stamps(item.key, item.stamp))) return false;
   if (item.expiry != 0 && (!belief.expiry || Expired(item.expiry))) return false;
   // Who was killed while a chunk was reclaimed has left two copies of what survives.
   if (Find(key).found() || !GrowIndex()) return false;

@@ -127,6 +127,8 @@ class NZone {
   struct Belief {
     bool expiry = true;                    // the clock is the same
     std::function<bool(uint32_t)> spaces;  // what was of another space is gone
+    // Of what has a stamp; null: all.
+    std::function<bool(std::string_view key, uint64_t stamp)> stamps;
   };
   bool Recover(uint32_t chunk, const CacheFile::Chunk& there, const Belief& belief) CAIRN_REQUIRES(mutex_);
 
@@ -190,6 +192,8 @@ class NZone {
   static bool TooLongForHeader(const Item& item) {
     return item.key.size() > ItemHeader::kMaxKey || item.value.size() > ItemHeader::kMaxValue;
   }
+  // What the checksum of an item with a stamp holds with.
+  Word SaltOf(uint64_t place) const;
   Word* WordsAt(uint64_t place) const { return reinterpret_cast<Word*>(arena_->base()) + place; }
   uint64_t PlaceOf(const Chunk& chunk, size_t word) const { return uint64_t{chunk.number} * chunk_words_ + word; }
   Item ViewEntry(uint64_t entry) const CAIRN_REQUIRES(mutex_);

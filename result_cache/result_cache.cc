@@ -138,7 +138,8 @@ class ResultCacheImpl final : public ResultCache {
 
   CacheFile* file() const { return file_.get(); }
   // Of what the file holds, before anything is put.
-  void Recover(const std::function<bool(uint32_t)>& spaces);
+  void Recover(const std::function<bool(uint32_t)>& spaces,
+               const std::function<bool(std::string_view, uint64_t)>& stamps);
 
   Answer Get(std::string_view key, std::string* value, uint32_t space) override;
   void MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
@@ -303,7 +304,8 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
 }
 
 // Newest chunks first, as many as the capacity has room for beside their index.
-void ResultCacheImpl::Recover(const std::function<bool(uint32_t)>& spaces) {
+void ResultCacheImpl::Recover(const std::function<bool(uint32_t)>& spaces,
+                              const std::function<bool(std::string_view, uint64_t)>& stamps) {
   struct Found {
     uint32_t number;
     CacheFile::Chunk chunk;
@@ -330,7 +332,7 @@ void ResultCacheImpl::Recover(const std::function<bool(uint32_t)>& spaces) {
   for (auto found = all.rbegin(); found != all.rend(); ++found) {
     NZone* const partition = n_[found->chunk.partition].get();
     const MutexLock lock(partition->mutex());
-    if (partition->Recover(found->number, found->chunk, {file_->same_boot(), spaces})) continue;
+    if (partition->Recover(found->number, found->chunk, {file_->same_boot(), spaces, stamps})) continue;
     file_->FreeChunk(found->number);
     arena_.ReturnChunk(found->number);
   }
@@ -751,7 +753,8 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
 }
 
 // With a file, as long as it is not recovered, nothing may be put.
-IndexStatus CreateUnrecovered(const ResultCacheOptions& options, std::unique_ptr<ResultCacheImpl>* result) {
+IndexStatus CreateUnrecovered(const ResultCacheOptions& options, bool stamps,
+                              std::unique_ptr<ResultCacheImpl>* result) {
   const bool in_file = !options.path.empty();
   const size_t usual_max =
       in_file ? options.capacity : std::max(kMinMaxCapacity, std::min(options.capacity, SIZE_MAX / 8) * 8);
@@ -766,7 +769,7 @@ IndexStatus CreateUnrecovered(const ResultCacheOptions& options, std::unique_ptr
       std::min(kMaxChunk, std::max(kMinChunk, PowerOfTwoBelow(options.capacity / partitions / kChunksAPartition + 1)));
   std::unique_ptr<CacheFile> file;
   if (in_file) {
-    const CacheFile::Shape shape{chunk, max_capacity / chunk + 2, partitions};
+    const CacheFile::Shape shape{chunk, max_capacity / chunk + 2, partitions, stamps};
     const IndexStatus s = CacheFile::Open(options.path, shape, options.identity, SeedOf(options), &file);
     if (!s.ok()) return s;
   }
@@ -783,17 +786,19 @@ bool AnySpace(uint32_t /*space*/) { return true; }
 
 }  // namespace
 
-IndexStatus OpenUnbelieved(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache, CacheFile** file) {
+IndexStatus OpenUnbelieved(const ResultCacheOptions& options, bool stamps, std::unique_ptr<ResultCache>* cache,
+                           CacheFile** file) {
   std::unique_ptr<ResultCacheImpl> made;
-  const IndexStatus s = CreateUnrecovered(options, &made);
+  const IndexStatus s = CreateUnrecovered(options, stamps, &made);
   if (!s.ok()) return s;
   *file = made->file();
   *cache = std::move(made);
   return s;
 }
 
-void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces) {
-  static_cast<ResultCacheImpl*>(cache)->Recover(spaces);
+void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces,
+             const std::function<bool(std::string_view key, uint64_t stamp)>& stamps) {
+  static_cast<ResultCacheImpl*>(cache)->Recover(spaces, stamps);
 }
 
 ResultCache::Answer GetIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value, uint32_t space,
@@ -809,9 +814,9 @@ bool BeginFillOf(size_t cell, ResultCache* cache, uint64_t hash, uint32_t space,
 
 IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* result) {
   std::unique_ptr<cache::ResultCacheImpl> made;
-  const IndexStatus s = cache::CreateUnrecovered(options, &made);
+  const IndexStatus s = cache::CreateUnrecovered(options, false, &made);
   if (!s.ok()) return s;
-  if (made->file() != nullptr) made->Recover(cache::AnySpace);
+  if (made->file() != nullptr) made->Recover(cache::AnySpace, nullptr);
   *result = std::move(made);
   return s;
 }

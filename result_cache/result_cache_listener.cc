@@ -24,6 +24,7 @@ const OptionTypes& Types() {
   static const OptionTypes all = {
       {"capacity", {offsetof(DatabaseCacheOptions, capacity), OptionType::kUInt64T}},
       {"path", AnyTextOption(offsetof(DatabaseCacheOptions, path))},
+      {"survive_power_loss", {offsetof(DatabaseCacheOptions, survive_power_loss), OptionType::kBoolean}},
       {"charge_to_block_cache", {offsetof(DatabaseCacheOptions, charge_to_block_cache), OptionType::kBoolean}},
       {"compression",
        rocksdb::OptionTypeInfo::Enum<Compression>(offsetof(DatabaseCacheOptions, compression), compressions)},

@@ -10,6 +10,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "rocksdb/options.h"
 #include "rocksdb/wal_filter.h"
@@ -20,6 +23,19 @@ struct WalReport {
   bool any_file = false;              // RocksDB has found a WAL to look at
   uint64_t first_needed = 0;          // what stood in files of lower numbers is in tables
   std::map<uint64_t, uint64_t> last;  // file number -> newest sequence number that was read of it
+
+  // What was written after a point, if the opening wants to know: set before.
+  static constexpr uint64_t kNobodyAsks = UINT64_MAX;
+  struct Since {
+    uint64_t point = kNobodyAsks;                 // a sequence number
+    uint64_t last_needed = 0;                     // of the families' first needed files, the last
+    uint64_t newest = 0;                          // sequence number that was read
+    uint64_t covered = 0;                         // the WAL holds all writes from the point to here
+    bool doubtful = false;                        // it lacks some, or holds what cannot be told from its records
+    std::unordered_map<uint64_t, uint64_t> keys;  // hash of a key, in whatever family -> the newest write
+    std::set<uint32_t> families;                  // that lost a range of keys
+  } since;
+  static uint64_t HashOf(std::string_view key);
 
   // While it lives, openings of this thread that have the filter report to *report.
   class Scope {

@@ -44,6 +44,11 @@ struct DatabaseCacheOptions {
   // pipelined, or use two-phase commit. Empty: no file.
   std::string path;
 
+  // The file survives a loss of power, too: what is found then was synced, and is right at the state of the database
+  // that is left. Each flush of a memtable syncs WAL and file once more, and an item takes 8 bytes more. Needs a path,
+  // and a WAL for every write; not with pipelined or unordered writes, nor a TransactionDB.
+  bool survive_power_loss = false;
+
   // Charges its memory to the block cache of the default column family (as CacheEntryRole::kMisc), which then holds
   // that much less: one budget for both. A full block cache with a strict limit may refuse a charge; the memory is used
   // anyway.

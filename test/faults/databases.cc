@@ -34,7 +34,8 @@ Status FillOptions(const std::string& engine, Options* options, Options* leveled
   options->manifest_preallocation_size = 64 << 10;  // 4 MiB in memory took an eighth of a run
   options->create_missing_column_families = true;
   *leveled = *options;
-  const bool on_levels = engine == "durable" || engine == "cached";
+  const bool cached = engine == "cached" || engine == "cached_power";
+  const bool on_levels = engine == "durable" || cached;
   const std::string tables = on_levels ? "leveled" : engine == "durable_trie" ? "trie_htable" : engine;
   const test::Engine* const known = test::FindEngine(tables);
   if (known == nullptr) return Status::InvalidArgument("there is no engine \"" + engine + "\"");
@@ -51,10 +52,11 @@ Status FillOptions(const std::string& engine, Options* options, Options* leveled
     options->memtable_factory = NewSubMemTableFactory(memtable);
     leveled->memtable_factory = options->memtable_factory;
   }
-  if (s.ok() && engine == "cached") {
+  if (s.ok() && cached) {
     DatabaseCacheOptions cache;
     cache.capacity = 1 << 20;
     cache.path = "ANSWERS";
+    cache.survive_power_loss = engine == "cached_power";
     cache.admit_one_fill_in = 1;
     cache.adaptive = false;
     UseResultCache(cache, options);

@@ -10,6 +10,7 @@
 namespace cairn::faults {
 
 namespace {
+constexpr uint64_t kWord = 8;
 constexpr uint64_t kSector = 512;
 constexpr uint64_t kPage = 4096;
 
@@ -115,6 +116,22 @@ void DiskImage::PlaySync(File* file) {
   file->changes.clear();
 }
 
+// Of a mapped file: its chunks are lines.
+void DiskImage::PlaySyncOfRange(uint64_t from, uint64_t bytes, File* file) {
+  const uint64_t end = std::min<uint64_t>(from + bytes, file->now.size());
+  if (from >= end) return;
+  if (file->durable.size() < end) file->durable.resize(end);
+  file->durable.replace(from, end - from, file->now, from, end - from);
+  for (Change& change : file->changes) {
+    auto& chunks = change.chunks;
+    chunks.erase(std::remove_if(chunks.begin(), chunks.end(),
+                                [&](const Chunk& chunk) {
+                                  return chunk.offset >= from && chunk.offset + chunk.bytes.size() <= end;
+                                }),
+                 chunks.end());
+  }
+}
+
 void DiskImage::Play(const Event& event) {
   switch (event.kind) {
     case EventKind::kMark:
@@ -136,7 +153,11 @@ void DiskImage::Play(const Event& event) {
       PlayData(event);
       break;
     case EventKind::kSync:
-      PlaySync(Find(event.file));
+      if (event.size == 0) {
+        PlaySync(Find(event.file));
+      } else {
+        PlaySyncOfRange(event.number, event.size, Find(event.file));
+      }
       break;
     case EventKind::kSyncFailed: {
       File* const file = Find(event.file);
@@ -169,7 +190,7 @@ std::string DiskImage::BytesLeft(const File& file, Loss loss, uint64_t seed) con
     return file.now.substr(0, file.durable.size() + random() % (file.now.size() - file.durable.size() + 1));
   }
   // Sector by sector as it was after some of the changes; half of the time all of a page together.
-  const uint64_t unit = random() % 2 == 0 ? kSector : kPage;
+  const uint64_t unit = random() % 2 == 0 ? kSector : file.mapped && random() % 2 == 0 ? kWord : kPage;
   const uint64_t bias = random() % 3;  // mostly old, mostly new, anything
   const uint64_t size = random() % 2 == 0 ? std::max(file.now.size(), file.durable.size()) : file.now.size();
   std::string left = file.durable;

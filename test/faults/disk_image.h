@@ -3,7 +3,8 @@
 //
 // What may be lost
 //   data      of a file, written since its last sync. What was appended is there up to some byte. Of what was written
-//             over, and of a mapped file, each sector (512 bytes) is as it was at some moment since.
+//             over, each sector (512 bytes) is as it was at some moment since, and of a mapped file each word: it may
+//             lie on persistent memory.
 //   names     made, changed or removed since the last sync of their folder: the first few of them are there.
 // After a sync that failed, the system holds a file's pages for clean: they are lost unless they are written again.
 //
@@ -58,7 +59,8 @@ class DiskImage {
   void ChangeNames(const Event& event);
   static void Apply(const Event& change, std::map<std::string, int>* names);
   void PlayData(const Event& event);
-  void PlaySync(File* file);
+  static void PlaySync(File* file);
+  static void PlaySyncOfRange(uint64_t from, uint64_t bytes, File* file);
   std::string BytesLeft(const File& file, Loss loss, uint64_t seed) const;
   bool WriteFolder(const std::string& path, const File& folder, Loss loss, uint64_t seed) const;
 

@@ -61,8 +61,9 @@ class Scenario {
   virtual Verdict Judge(const std::string& folder, const Outcomes& outcomes, Rule rule) = 0;
 };
 
-// "durable", "durable_trie", "cached" (a result cache in a file above leveled compaction), "convert", "convert_back",
-// "convert_durable", or an engine of test/support.h. Null: none of that name.
+// "durable", "durable_trie", "cached" (a result cache in a file above leveled compaction), "cached_power" (one that
+// survives a loss of power), "convert", "convert_back", "convert_durable", or an engine of test/support.h. Null: none
+// of that name.
 std::unique_ptr<Scenario> NewScenario(const std::string& name, uint64_t seed, int operations);
 // Those that are run when nobody names one.
 std::vector<std::string> DefaultScenarios();

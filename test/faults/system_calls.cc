@@ -107,6 +107,7 @@ class Watcher {
     next_file_ = 1;
     events_.clear();
     mappings_.clear();
+    mapped_at_.clear();
     descriptors_.fill(-1);
     of_site_ = 0;
     left_of_site_ = 0;
@@ -212,14 +213,16 @@ class Watcher {
     Add(std::move(event));
   }
 
-  void Synced(int fd, bool done) {
+  void Synced(int fd, bool done, uint64_t from, uint64_t bytes) {
     if (!recording()) return;
     SeeMappings();
     Event event;
-    event.kind = done && !options_.forget_syncs ? EventKind::kSync : EventKind::kSyncFailed;
     event.file = descriptors_[fd];
     event.path = paths_.at(fd);
-    if (options_.forget_syncs) {
+    event.kind = done ? EventKind::kSync : EventKind::kSyncFailed;
+    event.number = from;
+    event.size = bytes;
+    if (Forgets(event.path)) {
       event.kind = EventKind::kMark;
       event.number = UINT64_MAX;
     }
@@ -243,8 +246,9 @@ class Watcher {
     Add(std::move(event));
   }
 
-  void Mapped(int fd, uint64_t bytes) {
+  void Mapped(int fd, const void* at, uint64_t bytes) {
     if (!recording() || descriptors_[fd] <= 0) return;
+    mapped_at_[static_cast<const char*>(at)] = {fd, bytes};
     for (const Mapping& mapping : mappings_) {
       if (mapping.file == descriptors_[fd]) return;
     }
@@ -265,9 +269,19 @@ class Watcher {
     events_.push_back(std::move(event));
   }
 
+  // The file that is mapped there, and where in it. -1: none that is watched.
+  int FileMappedAt(const void* address, uint64_t* offset) const {
+    auto at = mapped_at_.upper_bound(static_cast<const char*>(address));
+    if (at == mapped_at_.begin()) return -1;
+    --at;
+    *offset = static_cast<uint64_t>(static_cast<const char*>(address) - at->first);
+    return *offset < at->second.second ? at->second.first : -1;
+  }
+
   const std::vector<Event>& events() const { return events_; }
 
   std::string boot_file;  // empty: the kernel's
+  bool same_files = false;
 
  private:
   Watcher() { descriptors_.fill(-1); }
@@ -276,6 +290,12 @@ class Watcher {
     if (number < options_.from) return false;
     const uint64_t since = number - options_.from;
     return (options_.gap == 0 ? since : since % options_.gap) < options_.to - options_.from;
+  }
+
+  bool Forgets(const std::string& path) const {
+    const std::string& of = options_.forget_syncs_of;
+    return options_.forget_syncs ||
+           (!of.empty() && path.size() >= of.size() && path.compare(path.size() - of.size(), of.size(), of) == 0);
   }
 
   // Whether a call that the fault can hit, of this site, is one of those that are to fail.
@@ -454,6 +474,7 @@ class Watcher {
   uint64_t left_of_site_ = 0;  // that are still to fail
   int next_file_ = 1;
   std::vector<Mapping> mappings_;
+  std::map<const char*, std::pair<int, uint64_t>> mapped_at_;  // descriptor and bytes, from the beginning of the file
   std::vector<Event> events_;
 };
 
@@ -570,11 +591,13 @@ bool LoadEvents(const std::string& path, std::vector<Event>* events) {
   return reader.good;
 }
 
-void PretendAnotherBoot() {
+void PretendSameFiles() { Watcher::The().same_files = true; }
+
+void PretendAnotherBoot(const std::string& name) {
   char path[] = "/tmp/cairn_boot.XXXXXX";
   const int fd = mkstemp(path);
   if (fd < 0) return;
-  const std::string id = "another boot " + std::to_string(getpid()) + "\n";
+  const std::string id = "another boot " + (name.empty() ? std::to_string(getpid()) : name) + "\n";
   if (::write(fd, id.data(), id.size()) == static_cast<ssize_t>(id.size())) {
     // By its descriptor: no file is left behind.
     Watcher::The().boot_file = "/proc/self/fd/" + std::to_string(fd);
@@ -649,7 +672,7 @@ ssize_t ReadFile(int fd, size_t length, const ReadIt& read_it) {
 }
 
 template <class SyncIt>
-int SyncFile(int fd, const char* call, const SyncIt& sync_it) {
+int SyncFile(int fd, const char* call, const SyncIt& sync_it, uint64_t from = 0, uint64_t bytes = 0) {
   Watcher& watcher = Watcher::The();
   std::string path;
   if (!watcher.watching()) return sync_it();
@@ -657,7 +680,7 @@ int SyncFile(int fd, const char* call, const SyncIt& sync_it) {
   if (!watcher.Knows(fd, &path)) return sync_it();
   const bool hit = watcher.Hit(kAsksSync, call, path);
   // The memory file systems that tests run on have nothing to sync.
-  watcher.Synced(fd, !hit);
+  watcher.Synced(fd, !hit, from, bytes);
   return hit ? FailWith(ErrorOf(watcher.fault())) : 0;
 }
 
@@ -722,8 +745,20 @@ void* MapFile(void* address, size_t length, int protection, int flags, int fd, o
   if (!watcher.watching()) return at;
   const Lock lock(watcher.mutex());
   std::string path;
-  if (watcher.Knows(fd, &path)) watcher.Mapped(fd, length);
+  if (watcher.Knows(fd, &path)) watcher.Mapped(fd, at, length);
   return at;
+}
+
+// The same for a file of the same name in another folder.
+uint64_t NumberByName(int fd) {
+  char name[512];
+  const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name));
+  const std::string path(name, static_cast<size_t>(std::max<ssize_t>(length, 0)));
+  uint64_t number = 0xcbf29ce484222325;
+  for (size_t i = path.rfind('/') + 1; i < path.size(); ++i) {
+    number = (number ^ static_cast<unsigned char>(path[i])) * 0x100000001b3;
+  }
+  return number >> 1;
 }
 
 }  // namespace
@@ -810,6 +845,39 @@ int fsync(int fd) {
 int fdatasync(int fd) {
   CAIRN_REAL(fdatasync);
   return cairn::faults::SyncFile(fd, "fdatasync", [&] { return real(fd); });
+}
+
+int msync(void* address, size_t length, int flags) {
+  CAIRN_REAL(msync);
+  uint64_t from = 0;
+  const cairn::faults::Lock lock(cairn::faults::Watcher::The().mutex());
+  const int fd = cairn::faults::Watcher::The().FileMappedAt(address, &from);
+  return cairn::faults::SyncFile(
+      fd, "msync", [&] { return real(address, length, flags); }, from, length);
+}
+
+int fstat(int fd, struct stat* facts) noexcept {
+  CAIRN_REAL(fstat);
+  const int result = real(fd, facts);
+  if (result == 0 && cairn::faults::Watcher::The().same_files) facts->st_ino = cairn::faults::NumberByName(fd);
+  return result;
+}
+int fstat64(int fd, struct stat64* facts) noexcept { return fstat(fd, reinterpret_cast<struct stat*>(facts)); }
+int statx(int fd, const char* path, int flags, unsigned mask, struct statx* facts) noexcept {
+  CAIRN_REAL(statx);
+  const int result = real(fd, path, flags, mask, facts);
+  if (result == 0 && cairn::faults::Watcher::The().same_files && (flags & AT_EMPTY_PATH) != 0) {
+    facts->stx_btime.tv_sec = static_cast<int64_t>(cairn::faults::NumberByName(fd));
+    facts->stx_btime.tv_nsec = 0;
+    facts->stx_mask |= STATX_BTIME;
+  }
+  return result;
+}
+int name_to_handle_at(int fd, const char* path, struct file_handle* handle, int* mount, int flags) noexcept {
+  CAIRN_REAL(name_to_handle_at);
+  if (!cairn::faults::Watcher::The().same_files) return real(fd, path, handle, mount, flags);
+  errno = EOPNOTSUPP;
+  return -1;
 }
 
 int ftruncate(int fd, off_t length) noexcept {

@@ -42,7 +42,7 @@ enum class EventKind : uint8_t {
   kRename,      // path to other
   kRemove,      // path, of a file or a folder
   kData,        // chunks of file, whose size is `size` now
-  kSync,        // of file, or of the folder `path`
+  kSync,        // of file, or of the folder `path`; of a mapped file perhaps of `size` bytes from `number` on alone
   kSyncFailed,  // the system holds the pages for clean from now on
   kMark,        // the script's: number, text; or that a call has failed, as it was told to
 };
@@ -95,6 +95,7 @@ struct WatchOptions {
   bool record = false;
   // Syncs do nothing to the record: to see whether those who look at it notice.
   bool forget_syncs = false;
+  std::string forget_syncs_of;  // the same of files whose names end so alone; empty: of none
   Counters* counters = nullptr;
   Sites* sites = nullptr;  // null: nobody asks
 };
@@ -114,7 +115,10 @@ const std::vector<Event>& Recorded();
 bool SaveEvents(const std::vector<Event>& events, const std::string& path);
 bool LoadEvents(const std::string& path, std::vector<Event>* events);
 
-// From now on this process believes that the machine was started anew (the kernel's boot id is another).
-void PretendAnotherBoot();
+// From now on this process believes that the machine was started anew (the kernel's boot id is another). Empty: one
+// that no other process has.
+void PretendAnotherBoot(const std::string& name = "");
+// And that a file of the same name is the same file, by its inode and when it was made.
+void PretendSameFiles();
 
 }  // namespace cairn::faults
