@@ -412,6 +412,8 @@ int CompareUselessCache(Arguments arguments) {
   arguments.path = folder + "/filled";
   CacheUse use;
   if (!UseCacheForAMinute(arguments, &use)) return 1;
+  const uint64_t gets = use.operations[0][0] + use.operations[1][0];
+  const uint64_t puts = use.operations[0][1] + use.operations[1][1];
   double without = 0, with = 0;
   for (int on = 0; on < 2; ++on) {
     for (int i = 0; i < 2; ++i) {
@@ -422,8 +424,7 @@ int CompareUselessCache(Arguments arguments) {
   printf(
       "a minute: %llu Gets and %llu Puts, %llu and %llu of them with the cache on, which went off %llu times\n"
       "%.4f times the instructions; by Zipf's law half of the Gets hit after %llu\n",
-      static_cast<unsigned long long>(use.operations[0][0] + use.operations[1][0]),
-      static_cast<unsigned long long>(use.operations[0][1] + use.operations[1][1]),
+      static_cast<unsigned long long>(gets), static_cast<unsigned long long>(puts),
       static_cast<unsigned long long>(use.operations[1][0]), static_cast<unsigned long long>(use.operations[1][1]),
       static_cast<unsigned long long>(use.times_off), with / without,
       static_cast<unsigned long long>(use.reads_to_hits));

@@ -75,7 +75,7 @@ struct Mean {
   double Get() const { return count == 0 ? 0 : std::round(10 * sum / count) / 10; }
 };
 
-struct Result {
+struct Result {  // NOLINT(bugprone-exception-escape)
   nlohmann::ordered_json json;
   double nanoseconds = 0;
   double misses = 0;  // of a Get
