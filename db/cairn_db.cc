@@ -294,10 +294,11 @@ bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFa
                          rocksdb::ValueType type, const Slice& key, const Slice& value, Status* status) {
   FastWrites* const fast = services()->fast_writes();
   const uint64_t bytes = key.size() + value.size();
-  // The cache hears of batches. RocksDB says what it has against a family that is null.
-  if (fast == nullptr || services()->cache() != nullptr || family == nullptr || bytes > kMostEntryBytes / 2) {
-    return false;
-  }
+  DatabaseCache* const cache = services()->cache();
+  // A cache in a file hears of batches, with their WALs. RocksDB says what it has against a family that is null.
+  const bool in_file = cache != nullptr && cache->in_file();
+  if (fast == nullptr || in_file || family == nullptr || bytes > kMostEntryBytes / 2) return false;
+  const DatabaseCache::WriteScope scope(cache, family->GetID(), key);
   const FastWrites::Entry entry{type, family->GetID(), key, value};
   const auto write = [&](const rocksdb::WriteOptions& with, uint64_t* sequence) {
     return fast->Write(with, entry, sequence, status);
@@ -488,7 +489,7 @@ Status CairnDB::Get(const ReadOptions& options, ColumnFamilyHandle* family, cons
   const bool plain = timestamp == nullptr &&
                      (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kGet);
   DatabaseCache* const cache = plain ? CacheFor(options) : nullptr;
-  if (cache == nullptr) return DBImpl::Get(options, family, key, value, timestamp);
+  if (cache == nullptr || !cache->asked()) return DBImpl::Get(options, family, key, value, timestamp);
   if (__builtin_expect(LiesIn(key, *value->GetSelf()), 0)) {
     return Get(options, family, key.ToString(), value, timestamp);
   }
@@ -508,7 +509,7 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
   const bool plain = get_options.value != nullptr && get_options.get_value && get_options.columns == nullptr &&
                      get_options.timestamp == nullptr && get_options.value_found == nullptr &&
                      get_options.callback == nullptr && get_options.is_blob_index == nullptr;
-  if (cache != nullptr && plain) {
+  if (cache != nullptr && plain && cache->AskedOrPassedBy()) {
     if (__builtin_expect(LiesIn(key, *get_options.value->GetSelf()), 0)) {
       return GetImpl(options, key.ToString(), get_options);
     }

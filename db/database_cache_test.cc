@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/engines.h"
 #include "cairn/result_cache.h"
 #include "db/cairn_db.h"
 #include "gtest/gtest.h"
@@ -393,6 +394,24 @@ TEST_F(DatabaseCacheTest, EveryWayOfWriting) {
   }
   EXPECT_GT(Stats().changes, 0u);
   EXPECT_EQ(Stats().wrong_hits, 0u);
+}
+
+// With Cairn's memtables a write of one key needs no batch: it bars its key by itself.
+TEST_F(DatabaseCacheTest, WritesOfOneKeyThatNeedNoBatch) {
+  Options options = CachedOptions();
+  ASSERT_OK(UseEngineFromString("engine=trie", &options, &options));
+  Open(options);
+  const WriteOptions write;
+  AfterEach("Put", family_, [&] { return db_->Put(write, family_, "a", "1"); });
+  AfterEach("Put again", family_, [&] { return db_->Put(write, family_, "a", "2"); });
+  AfterEach("Delete", family_, [&] { return db_->Delete(write, family_, "a"); });
+  AfterEach("Merge", family_, [&] { return db_->Merge(write, family_, "c", "4"); });
+  AfterEach("Put for SingleDelete", family_, [&] { return db_->Put(write, family_, "b", "3"); });
+  AfterEach("SingleDelete", family_, [&] { return db_->SingleDelete(write, family_, "b"); });
+  EXPECT_GE(Stats().barred_keys, 6u);
+  std::string stats;
+  ASSERT_TRUE(db_->GetProperty("cairn.stats", &stats));
+  EXPECT_NE(stats.find("queued: none"), std::string::npos) << stats;
 }
 
 TEST_F(DatabaseCacheTest, ReadsThatPassBy) {

@@ -12,6 +12,10 @@
 //   put                Put of present keys
 //   update             Get, then Put of the same present key
 //   compact            in a FOLDER that is not there yet: a compaction of 16 tables of COUNT keys together, per key
+//   cache              with --steps, in a FOLDER that is not there yet: what a result cache of a tenth of the data
+//                      costs that cannot help. COUNT Gets and COUNT Puts of uniform keys are counted without one, with
+//                      one that is off and with one that is on; a minute of both tells how many there are with it on
+//                      and off, and then Gets by Zipf's law, how many pass until it hits
 //
 // Prints the processor time per operation (of this thread, so without flushes and compactions). With --steps the
 // instructions, which a parent counts (test/testutil/single_step.h): 100 operations take a minute; with
@@ -24,8 +28,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -33,7 +40,10 @@
 
 #include "cairn/db.h"
 #include "cairn/engines.h"
+#include "cairn/result_cache.h"
 #include "cairn/trie.h"
+#include "db/cairn_db.h"
+#include "result_cache/database_cache.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -90,6 +100,9 @@ rocksdb::Options OptionsOf(const std::string& engine, size_t write_buffer) {
   return options;
 }
 
+enum class CacheIs { kNone, kOff, kOn };
+struct CacheUse;
+
 class Bench {
  public:
   Bench(rocksdb::DB* db, const std::string& operation, uint64_t count, uint64_t keys)
@@ -109,6 +122,9 @@ class Bench {
   // Whether the counted operations find what they should.
   bool Run();
   void Compact();
+  // Counts Gets, then Puts.
+  void CountInCache(CacheIs is);
+  CacheUse UseCache(double seconds);
 
  private:
   void Put(uint64_t number) {
@@ -119,6 +135,8 @@ class Bench {
     }
     Check(db_->Put(write_options_, KeyOf(number), value));
   }
+
+  void MixUniform(uint64_t first, uint64_t count);
 
   bool Get(uint64_t number) {
     value_.Reset();
@@ -201,17 +219,81 @@ void Bench::Compact() {
          1e9 * (ThreadSeconds() - before) / static_cast<double>(count_));
 }
 
+// How many Gets and Puts there were while the cache was on and while it was off.
+struct CacheUse {
+  uint64_t operations[2][2] = {};
+  uint64_t times_off = 0, reads_to_hits = 0;
+};
+
+// Half Gets, half Puts of uniform keys. More of them, with `count` of each counted.
+void Bench::MixUniform(uint64_t first, uint64_t count) {
+  for (uint64_t i = first; i < first + count; ++i) {
+    (SplitMix64(i) >> 63) != 0 ? Put(2 * NumberAt(i)) : static_cast<void>(Get(2 * NumberAt(i)));
+  }
+}
+
+void Bench::CountInCache(CacheIs is) {
+  DatabaseCache* const cache = CairnDB::Of(db_->GetRootDB())->services()->cache();
+  constexpr uint64_t kWarm = 20000;
+  MixUniform(0, kWarm);
+  if (is == CacheIs::kOff) cache->TEST_Judge(-1);
+  MarkSteps(StepMark::kBegin);
+  for (uint64_t i = 0; i < count_; ++i) Get(2 * NumberAt(kWarm + i));
+  MarkSteps(StepMark::kNext);
+  for (uint64_t i = 0; i < count_; ++i) Put(2 * NumberAt(2 * kWarm + i));
+  MarkSteps(StepMark::kEnd);
+}
+
+CacheUse Bench::UseCache(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr uint64_t kALook = 1024;
+  CacheUse use;
+  DatabaseCacheStats stats, before;
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (uint64_t i = 0; Clock::now() < end; i += kALook) {
+    Check(GetDatabaseCacheStats(db_, &before));
+    MixUniform(i, kALook);
+    Check(GetDatabaseCacheStats(db_, &stats));
+    const uint64_t gets = stats.reads - before.reads;
+    use.operations[before.on ? 1 : 0][0] += gets;
+    use.operations[before.on ? 1 : 0][1] += kALook - gets;
+  }
+  use.times_off = stats.times_off;
+  // Then by Zipf's law of exponent 1, by which all powers of two have the same share.
+  constexpr uint64_t kMost = uint64_t{1} << 28;
+  uint64_t& reads = use.reads_to_hits;
+  for (uint64_t hits = 0; hits < kALook / 2 && reads < kMost;) {
+    const uint64_t hits_before = stats.cache.hits;
+    for (const uint64_t enough = reads + kALook; reads < enough; ++reads) {
+      const double part = static_cast<double>(SplitMix64(reads) >> 11) * 0x1p-53;
+      Get(2 * static_cast<uint64_t>(std::pow(static_cast<double>(keys_), part) - 1));
+    }
+    Check(GetDatabaseCacheStats(db_, &stats));
+    hits = stats.cache.hits - hits_before;
+  }
+  return use;
+}
+
 struct Arguments {
   std::string engine, path, operation;
   uint64_t count = 0;
   double millions = 3;
   double write_buffer_mib = 4;
+  CacheIs cache = CacheIs::kNone;
 };
+
+// Of a tenth of the data.
+DatabaseCacheOptions CacheOf(const Arguments& arguments) {
+  DatabaseCacheOptions cache;
+  cache.capacity = static_cast<uint64_t>(arguments.millions * 1e5 * (kKeyBytes + kValueBytes));
+  return cache;
+}
 
 int Main(const Arguments& arguments) {
   const std::string& operation = arguments.operation;
   rocksdb::DB* opened = nullptr;
   rocksdb::Options options = OptionsOf(arguments.engine, static_cast<size_t>(arguments.write_buffer_mib * (1 << 20)));
+  if (arguments.cache != CacheIs::kNone) UseResultCache(CacheOf(arguments), &options);
   if (operation == "compact") {
     options.error_if_exists = options.disable_auto_compactions = true;
     options.write_buffer_size = size_t{256} << 20;
@@ -220,7 +302,9 @@ int Main(const Arguments& arguments) {
   const std::unique_ptr<rocksdb::DB> db(opened);
   Bench bench(opened, operation, arguments.count, static_cast<uint64_t>(arguments.millions * 1e6));
   bool right = true;
-  if (operation == "fill") {
+  if (operation == "cache") {
+    bench.CountInCache(arguments.cache);
+  } else if (operation == "fill") {
     bench.Fill();
     std::string levels;
     db->GetProperty("rocksdb.levelstats", &levels);
@@ -281,6 +365,72 @@ int CountAll(Arguments arguments) {
   return CountSteps(arguments);
 }
 
+// In a process of its own.
+bool UseCacheForAMinute(const Arguments& arguments, CacheUse* use) {
+  int ends[2];
+  if (pipe(ends) != 0) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    rocksdb::DB* opened = nullptr;
+    rocksdb::Options options = OptionsOf(arguments.engine, static_cast<size_t>(arguments.write_buffer_mib * (1 << 20)));
+    UseResultCache(CacheOf(arguments), &options);
+    Check(Open(options, arguments.path, &opened));
+    *use = Bench(opened, arguments.operation, 0, static_cast<uint64_t>(arguments.millions * 1e6)).UseCache(60);
+    Check(opened->Close());
+    _exit(write(ends[1], use, sizeof(*use)) == sizeof(*use) ? 0 : 1);
+  }
+  int result = -1;
+  return waitpid(child, &result, 0) == child && result == 0 && read(ends[0], use, sizeof(*use)) == sizeof(*use);
+}
+
+int CompareUselessCache(Arguments arguments) {
+  const std::string folder = arguments.path;
+  std::filesystem::create_directory(folder);
+  arguments.path = folder + "/filled";
+  const pid_t child = fork();
+  if (child == 0) {
+    arguments.operation = "fill";
+    _exit(Main(arguments));
+  }
+  int result = -1;
+  if (waitpid(child, &result, 0) != child || result != 0) return 1;
+  const char* const names[] = {"none", "off", "on"};
+  double steps[3][2] = {};  // of a Get and of a Put
+  for (const CacheIs is : {CacheIs::kNone, CacheIs::kOff, CacheIs::kOn}) {
+    uint64_t all = 0;
+    std::vector<uint64_t> each;
+    arguments.cache = is;
+    arguments.path = folder + "/" + names[static_cast<int>(is)];
+    std::filesystem::copy(folder + "/filled", arguments.path);
+    if ((result = RunBySteps([&] { return Main(arguments); }, &all, nullptr, &each)) != 0) return result;
+    double* const of_state = steps[static_cast<int>(is)];
+    for (size_t i = 0; i < 2; ++i) of_state[i] = static_cast<double>(each.at(i)) / static_cast<double>(arguments.count);
+    printf("cache %s: %.0f instructions for a Get, %.0f for a Put\n", names[static_cast<int>(is)], of_state[0],
+           of_state[1]);
+    fflush(stdout);
+  }
+  arguments.path = folder + "/filled";
+  CacheUse use;
+  if (!UseCacheForAMinute(arguments, &use)) return 1;
+  const uint64_t gets = use.operations[0][0] + use.operations[1][0];
+  const uint64_t puts = use.operations[0][1] + use.operations[1][1];
+  double without = 0, with = 0;
+  for (int on = 0; on < 2; ++on) {
+    for (int i = 0; i < 2; ++i) {
+      without += static_cast<double>(use.operations[on][i]) * steps[0][i];
+      with += static_cast<double>(use.operations[on][i]) * steps[1 + on][i];
+    }
+  }
+  printf(
+      "a minute: %llu Gets and %llu Puts, %llu and %llu of them with the cache on, which went off %llu times\n"
+      "%.4f times the instructions; by Zipf's law half of the Gets hit after %llu\n",
+      static_cast<unsigned long long>(gets), static_cast<unsigned long long>(puts),
+      static_cast<unsigned long long>(use.operations[1][0]), static_cast<unsigned long long>(use.operations[1][1]),
+      static_cast<unsigned long long>(use.times_off), with / without,
+      static_cast<unsigned long long>(use.reads_to_hits));
+  return 0;
+}
+
 }  // namespace
 }  // namespace cairn
 
@@ -303,5 +453,6 @@ int main(int argc, char** argv) {
   if (argc > 5) arguments.millions = std::strtod(argv[5], nullptr);
   if (argc > 6) arguments.write_buffer_mib = std::strtod(argv[6], nullptr);
   if (!by_steps) return cairn::Main(arguments);
+  if (arguments.operation == "cache") return cairn::CompareUselessCache(arguments);
   return arguments.operation == "all" ? cairn::CountAll(arguments) : cairn::CountSteps(arguments);
 }

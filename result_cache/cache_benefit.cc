@@ -6,9 +6,6 @@ namespace cairn {
 
 namespace {
 
-// Samples of reads by the cache and of reads by the tree. Reads of a database in memory vary by about their mean, so
-// this many tell a twelfth of it.
-constexpr uint64_t kEnough = 384;
 // Fewer of a kind are not looked at apart.
 constexpr uint64_t kEnoughOfKind = 48;
 // Before anything was sampled.
@@ -72,15 +69,13 @@ void CacheBenefit::Samples::Forget() {
 
 void CacheBenefit::AddWrite(uint64_t keys, uint64_t nanoseconds) { bar_.Add(nanoseconds / keys); }
 
-bool CacheBenefit::Knows() const { return Count(kByCache) >= kEnough && Count(kByTree) >= kEnough; }
-
 double CacheBenefit::Saved(const Samples& by_cache, const Samples& by_tree) {
   const double most = kMostMedians * by_tree.Median(kGuess);
   return by_tree.Mean(most) - by_cache.Mean(most);
 }
 
 double CacheBenefit::SavedPerRead(const Counts& window) const {
-  if (window.reads == 0 || !Knows()) return 0;
+  if (window.reads == 0 || !Knows(1)) return 0;
   Samples all[2];
   double by_kind = 0;
   bool apart = true;

@@ -12,19 +12,19 @@ constexpr CacheBenefit::Found kAbsent = CacheBenefit::kAbsent;
 
 TEST(CacheBenefitTest, WhatReadsTakeWithAndWithoutIsCompared) {
   CacheBenefit benefit;
-  EXPECT_FALSE(benefit.Knows());
+  EXPECT_FALSE(benefit.Knows(384));
   EXPECT_EQ(benefit.SavedPerRead({1000, 0}), 0);
   for (int i = 0; i < 400; ++i) {
     benefit.AddRead(kByTree, kValue, 2000);
     benefit.AddRead(kByCache, kValue, i % 4 == 0 ? 2400 : 100);
     benefit.AddWrite(10, 1000);
   }
-  EXPECT_TRUE(benefit.Knows());
+  EXPECT_TRUE(benefit.Knows(384));
   EXPECT_NEAR(benefit.SavedPerRead({1000, 0}), 2000 - 675, 200);
   EXPECT_LT(benefit.SavedPerRead({1000, 20000}), 0) << "twenty writes for each read";
   EXPECT_EQ(benefit.SavedPerRead({0, 0}), 0);
   benefit.Forget();
-  EXPECT_FALSE(benefit.Knows());
+  EXPECT_FALSE(benefit.Knows(384));
 }
 
 TEST(CacheBenefitTest, ACacheThatAnswersSeldomCosts) {

@@ -10,12 +10,14 @@ namespace {
 constexpr int kLosses = 3;
 // Windows with a gain, one after the other, after which less is spent on measuring it.
 constexpr int kGains = 4;
+// Short windows.
+constexpr int kFirstWindows = 8;
 // So many reads have brought what the cache can hold.
 constexpr uint64_t kReadsToWarm = uint64_t{1} << 24;
 // Reads that pass by before it tries again; twice as many each time.
 constexpr uint64_t kLeastPause = uint64_t{1} << 20;
 constexpr uint64_t kMostPause = uint64_t{1} << 27;
-constexpr uint64_t kPausesATry = 8;
+constexpr uint64_t kPausesATry = 16;
 
 // No hit saves more than all that the tree takes.
 bool IsHopeless(const CacheJudge::Window& window) {
@@ -31,10 +33,12 @@ bool IsHopeless(const CacheJudge::Window& window) {
 void CacheJudge::Begin(Gauge gauge) {
   losses_ = 0;
   gains_ = 0;
+  windows_ = 0;
   gauge_ = gauge;
 }
 
 CacheJudge::Verdict CacheJudge::Judge(const Window& window) {
+  if (++windows_ == kFirstWindows && gauge_ == Gauge::kFirst) gauge_ = Gauge::kOften;
   if (window.saved > 0) return JudgeGain();
   // What was not seen while few reads passed by may still come after a pause: a scan that begins anew, for one.
   const bool is_early = window.reads < pause_ / kPausesATry;
@@ -52,7 +56,7 @@ CacheJudge::Verdict CacheJudge::JudgeGain() {
 
 CacheJudge::Verdict CacheJudge::JudgeLoss() {
   gains_ = 0;
-  gauge_ = Gauge::kOften;
+  if (gauge_ == Gauge::kSeldom) gauge_ = Gauge::kOften;
   return ++losses_ < kLosses ? Verdict::kGoOn : Verdict::kTurnOff;
 }
 

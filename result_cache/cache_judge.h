@@ -5,6 +5,7 @@
 //   (1) A cache that may still fill up is not judged by what it has by now: only if it would not pay with all the hits
 //       that more items could bring. Hits grow less than memory does.
 //   (2) Trying again takes no more than one in kPausesATry of the reads between two tries.
+//   (3) The first windows are short: where nothing is gained, so few reads have cost more.
 //
 // Thread-safety: none; the database's cache has a mutex.
 
@@ -17,7 +18,7 @@ namespace cairn {
 class CacheJudge {
  public:
   // How often reads ask the tree only, to compare.
-  enum class Gauge : uint32_t { kOften, kSeldom };
+  enum class Gauge : uint32_t { kFirst, kOften, kSeldom };
   enum class Verdict { kGoOn, kTurnOff };
 
   struct Window {
@@ -31,7 +32,7 @@ class CacheJudge {
   };
 
   // `gauge`: of the first windows.
-  void Begin(Gauge gauge = Gauge::kOften);
+  void Begin(Gauge gauge = Gauge::kFirst);
   Verdict Judge(const Window& window);
   Gauge gauge() const { return gauge_; }
 
@@ -42,7 +43,8 @@ class CacheJudge {
   Verdict JudgeGain();
   Verdict JudgeLoss();
 
-  Gauge gauge_ = Gauge::kOften;
+  Gauge gauge_ = Gauge::kFirst;
+  int windows_ = 0;
   int losses_ = 0;  // windows one after the other
   int gains_ = 0;
   uint64_t pause_ = 0;  // the last; 0: none since it paid

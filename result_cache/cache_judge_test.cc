@@ -1,5 +1,7 @@
 #include "result_cache/cache_judge.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 
 namespace cairn {
@@ -101,9 +103,34 @@ TEST(CacheJudgeTest, PausesGrowAndTriesAreAPartOfThem) {
   // To fill a large cache takes long; so does the pause.
   CacheJudge slow;
   slow.BeginPause(1 << 22);
-  EXPECT_EQ(slow.BeginPause(1 << 22), uint64_t{1} << 25);
+  EXPECT_EQ(slow.BeginPause(1 << 22), uint64_t{1} << 26);
   for (int i = 0; i < 4; ++i) slow.Judge(Full(500));
   EXPECT_EQ(slow.BeginPause(1 << 22), uint64_t{1} << 20) << "it has paid since";
+}
+
+// Windows as a thread's reads make them: after so many it is off, and tries take a small part of what follows.
+TEST(CacheJudgeTest, FewReadsPassWhereNothingIsGained) {
+  CacheJudge judge;
+  uint64_t all = 0, on = 0;
+  for (int tries = 0; all < uint64_t{9} << 20; ++tries) {
+    judge.Begin();
+    uint64_t reads = 0;
+    for (Verdict verdict = Verdict::kGoOn; verdict == Verdict::kGoOn;) {
+      reads += judge.gauge() == Gauge::kFirst ? 1 << 12 : 1 << 14;
+      const double held = std::min(0.8, static_cast<double>(reads) / (1 << 17));
+      verdict = judge.Judge(Filling(-150, held / 10, held, reads));
+    }
+    if (tries == 0) {
+      EXPECT_EQ(reads, 3u << 12);
+    }
+    on += reads;
+    all += reads + judge.BeginPause(reads);
+  }
+  EXPECT_LT(on, all / 16);
+  // Popular keys bring it back for good.
+  judge.Begin();
+  EXPECT_EQ(WindowsToTurnOff(&judge, Filling(500, 0.6, 0.3, 1 << 14)), 0);
+  EXPECT_EQ(judge.gauge(), Gauge::kSeldom);
 }
 
 // Reads that go round keys which all have room: the first hit comes when all have been read.

@@ -33,7 +33,7 @@ void CacheModes::SetMode(CacheMode mode) {
   mode_ = mode;
   mode_began_ = Reads();
   ruled_.times->benefit()->Forget();
-  judge_.Begin(options_.adaptive ? CacheJudge::Gauge::kOften : CacheJudge::Gauge::kSeldom);
+  judge_.Begin(options_.adaptive ? CacheJudge::Gauge::kFirst : CacheJudge::Gauge::kSeldom);
   ruled_.times->SetGauge(judge_.gauge());
   asked_.store(traits.asked, std::memory_order_relaxed);
   wake_at_.store(mode == CacheMode::kWaking ? 0 : UINT64_MAX, std::memory_order_relaxed);
@@ -105,7 +105,7 @@ void CacheModes::LookLocked() {
     ruled_.binding->Refresh();
   }
   const CacheBenefit& benefit = *ruled_.times->benefit();
-  if (!benefit.Knows()) return;
+  if (!ruled_.times->Knows()) return;
   const ResultCache::Statistics cache = ruled_.cache->GetStatistics();
   const Seen before = std::exchange(seen_, SeenNow(cache));
   saved_ = benefit.SavedPerRead(

@@ -29,6 +29,10 @@ class CacheTimes {
   bool AnyWrites() const;
   CacheBenefit* benefit() { return &benefit_; }
 
+  // Whether a window is over: enough was sampled to go by.
+  bool Knows() const {
+    return benefit_.Knows(kGauges[static_cast<int>(gauge_.load(std::memory_order_relaxed))].enough);
+  }
   void SetGauge(CacheJudge::Gauge gauge) { gauge_.store(gauge, std::memory_order_relaxed); }
 
   // Whether one of `count` reads from that number on may be timed, compared or left to the tree: then it has a Watch.
@@ -77,16 +81,18 @@ class CacheTimes {
     std::atomic<uint64_t> writes{0};
     std::atomic<uint64_t> run_end{0};
     std::atomic<uint64_t> next_run{kGauges[0].period - kGauges[0].run};
-    std::atomic<CacheJudge::Gauge> gauge{CacheJudge::Gauge::kOften};
+    std::atomic<CacheJudge::Gauge> gauge{CacheJudge::Gauge::kFirst};
   };
   struct Gauge {
     uint64_t period;
     uint64_t run;
     uint64_t timed_mask;
+    uint64_t enough;  // samples of reads by the cache and of reads by the tree
   };
   static constexpr Gauge kGauges[] = {  // in the order of CacheJudge::Gauge
-      {uint64_t{1} << 14, uint64_t{1} << 11, 1},
-      {uint64_t{1} << 20, uint64_t{1} << 12, 3}};
+      {uint64_t{1} << 12, uint64_t{1} << 9, 1, 96},
+      {uint64_t{1} << 14, uint64_t{1} << 11, 1, 384},
+      {uint64_t{1} << 20, uint64_t{1} << 12, 3, 384}};
 
   // One read in so many asks cache and tree, and compares.
   static constexpr uint64_t kComparedMask = 1023;
@@ -99,7 +105,7 @@ class CacheTimes {
 
   Cell cells_[cache::kThreadCells];
   CacheBenefit benefit_;
-  std::atomic<CacheJudge::Gauge> gauge_{CacheJudge::Gauge::kOften};
+  std::atomic<CacheJudge::Gauge> gauge_{CacheJudge::Gauge::kFirst};
 };
 
 }  // namespace cairn

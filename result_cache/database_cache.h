@@ -37,6 +37,7 @@
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
+#include "rocksdb/slice.h"
 #include "rocksdb/status.h"
 #include "rocksdb/write_batch.h"
 #include "util/autovector.h"
@@ -76,6 +77,14 @@ class DatabaseCache {
   enum class Fills { kYes, kNo };
   enum class From { kCache, kTree };
 
+  // Whether the cache is on. Who does not ask it because it is off calls AskedOrPassedBy once, which counts the read.
+  bool asked() const { return modes_.asked(); }
+  bool AskedOrPassedBy() {
+    if (asked()) return true;
+    modes_.PassBy(1);
+    return false;
+  }
+
   // read_tree(PinnableSlice*) is the database's own Get at the newest state.
   template <class ReadTree>
   rocksdb::Status Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
@@ -96,6 +105,8 @@ class DatabaseCache {
   class WriteScope {
    public:
     WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch);
+    // Of a write of one key.
+    WriteScope(DatabaseCache* cache, uint32_t family, const rocksdb::Slice& key);
     ~WriteScope();
     WriteScope(const WriteScope&) = delete;
     WriteScope& operator=(const WriteScope&) = delete;
@@ -106,6 +117,8 @@ class DatabaseCache {
 
    private:
     class Collector;
+
+    void BarKey(uint32_t family, const rocksdb::Slice& key);
 
     DatabaseCache* const cache_;
     const bool writes_;

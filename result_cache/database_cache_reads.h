@@ -174,10 +174,6 @@ template <class ReadTree>
 rocksdb::Status DatabaseCache::Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
                                    rocksdb::PinnableSlice* value, From* from, const ReadTree& read_tree) {
   *from = From::kTree;
-  if (__builtin_expect(!modes_.asked(), 0)) {
-    modes_.PassBy(1);
-    return read_tree(value);
-  }
   const size_t place = cache::ThreadCell();
   const uint64_t number = times_.CountReads(place, 1);
   const FamilySpaces::Family* const family = spaces_.Find(handle->GetID());

@@ -9,6 +9,7 @@
 
 namespace cairn {
 
+using rocksdb::Slice;
 using rocksdb::Status;
 
 DatabaseCache::ChangeScope::ChangeScope(DatabaseCache* cache, std::vector<uint32_t> families)
@@ -39,7 +40,7 @@ DatabaseCache::ChangeAllScope::~ChangeAllScope() {
 // Bars each key as it comes, and collects families that change as a whole.
 class DatabaseCache::WriteScope::Collector final : public BatchHandler {
  public:
-  explicit Collector(WriteScope* scope) : scope_(scope), cache_(scope->cache_) {}
+  explicit Collector(WriteScope* scope) : scope_(scope) {}
 
   Status PutCF(uint32_t id, const Slice& key, const Slice&) override { return Take(id, key); }
   Status TimedPutCF(uint32_t id, const Slice& key, const Slice&, uint64_t) override { return Take(id, key); }
@@ -56,16 +57,19 @@ class DatabaseCache::WriteScope::Collector final : public BatchHandler {
 
  private:
   Status Take(uint32_t id, const Slice& key) {
-    const FamilySpaces::Family* const family = cache_->spaces_.FindOrMake(id);
-    if (family != nullptr && family->allowed.load(std::memory_order_relaxed)) {
-      scope_->stripes_.push_back(cache_->cache_->Bar({key.data(), key.size()}, family->space));
-    }
+    scope_->BarKey(id, key);
     return Status::OK();
   }
 
   WriteScope* const scope_;
-  DatabaseCache* const cache_;
 };
+
+void DatabaseCache::WriteScope::BarKey(uint32_t family, const Slice& key) {
+  const FamilySpaces::Family* const found = cache_->spaces_.FindOrMake(family);
+  if (found != nullptr && found->allowed.load(std::memory_order_relaxed)) {
+    stripes_.push_back(cache_->cache_->Bar({key.data(), key.size()}, found->space));
+  }
+}
 
 DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch)
     : cache_(cache), writes_(batch != nullptr && batch->Count() > 0) {
@@ -76,6 +80,14 @@ DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::Write
   everything_ = writes_ && !batch->Iterate(&collector).ok();
   if (everything_) cache_->cache_->BarAll();
   cache_->spaces_.BeginChange(families_);
+  barring.End(stripes_.size());
+}
+
+DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, uint32_t family, const Slice& key)
+    : cache_(cache), writes_(true) {
+  if (cache_ == nullptr || !cache_->modes_.Bars(&place_)) return;
+  CacheTimes::Barring barring(&cache_->times_);
+  BarKey(family, key);
   barring.End(stripes_.size());
 }
 
@@ -94,7 +106,7 @@ DatabaseCache::WriteScope::~WriteScope() {
   if (cache_ == nullptr) return;
   for (const uint32_t stripe : stripes_) cache_->cache_->UnbarStripe(stripe);
   if (everything_) cache_->cache_->UnbarAll();
-  cache_->spaces_.EndChange(families_);
+  if (!families_.empty()) cache_->spaces_.EndChange(families_);
   if (place_ != nullptr) WriterRounds::Leave(place_);
 }
 

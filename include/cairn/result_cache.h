@@ -54,7 +54,7 @@ struct DatabaseCacheOptions {
   // anyway.
   bool charge_to_block_cache = false;
 
-  // A second zone of compressed items, for databases on slow disks (ResultCacheOptions::compression): none, lz4, zstd.
+  // A second zone of compressed items, if a miss takes over 30 us (ResultCacheOptions::compression): none, lz4, zstd.
   ResultCacheOptions::Compression compression = ResultCacheOptions::Compression::kNone;
 
   // Also keeps "there is no such key".
@@ -77,7 +77,7 @@ struct DatabaseCacheOptions {
   std::string column_families;
 
   // The cache measures what it saves and what it costs. If it costs more, it frees its memory and lets everything
-  // bypass it; from time to time it tries again with an eighth of the keys and of the memory. false: it is always on.
+  // bypass it; from time to time it tries again. false: it is always on.
   bool adaptive = true;
 };
 

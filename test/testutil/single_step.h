@@ -22,10 +22,17 @@
 
 namespace cairn {
 
-// Where counting begins and ends, and between two operations: system calls that do nothing.
+// Where counting begins and ends, and between two operations: a signal that only a tracer sees, so that what is not
+// counted runs at full speed, and system calls that do nothing.
 enum class StepMark : long { kBegin = 1, kEnd = 2, kNext = 3 };
 constexpr long kStepMarkWho = 12345;
-inline void MarkSteps(StepMark mark) { syscall(SYS_getpriority, kStepMarkWho, static_cast<long>(mark)); }
+inline void MarkSteps(StepMark mark) {
+  if (mark == StepMark::kBegin) {
+    syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGWINCH);
+  } else {
+    syscall(SYS_getpriority, kStepMarkWho, static_cast<long>(mark));
+  }
+}
 
 // How often each instruction's address was reached. The child is a fork, so the parent's mappings are its own.
 using StepAddresses = std::unordered_map<uint64_t, uint64_t>;
@@ -49,21 +56,18 @@ inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, Step
            word(offsetof(user_regs_struct, rsi)) == static_cast<long>(mark) &&
            word(offsetof(user_regs_struct, orig_rax)) == SYS_getpriority;
   };
-  // What the kernel adds to the signal of a system call.
-  constexpr int kSystemCall = SIGTRAP | 0x80;
   int status = 0;
   long signal = 0;
   bool counting = false;
   uint64_t marked = 0;
   if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return -1;
-  ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(PTRACE_O_TRACESYSGOOD));
   for (;;) {
-    ptrace(counting ? PTRACE_SINGLESTEP : PTRACE_SYSCALL, child, nullptr, reinterpret_cast<void*>(signal));
+    ptrace(counting ? PTRACE_SINGLESTEP : PTRACE_CONT, child, nullptr, reinterpret_cast<void*>(signal));
     if (waitpid(child, &status, 0) != child) return -1;
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     if (!WIFSTOPPED(status)) return -1;
     const int stopped_by = WSTOPSIG(status);
-    signal = stopped_by == SIGTRAP || stopped_by == kSystemCall ? 0 : stopped_by;
+    signal = stopped_by == SIGTRAP || stopped_by == SIGWINCH ? 0 : stopped_by;
     if (counting && stopped_by == SIGTRAP) {
       ++*steps;
       if (addresses != nullptr) ++(*addresses)[static_cast<uint64_t>(word(offsetof(user_regs_struct, rip)))];
@@ -72,8 +76,8 @@ inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, Step
         each->push_back(*steps - marked);
         marked = *steps;
       }
-    } else if (!counting && stopped_by == kSystemCall) {
-      counting = at_mark(StepMark::kBegin);
+    } else if (stopped_by == SIGWINCH) {
+      counting = true;
     }
   }
 #else
