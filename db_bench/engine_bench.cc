@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/db.h"
 #include "cairn/result_cache.h"
 #include "db_bench/device.h"
 #include "db_bench/engines.h"
@@ -33,6 +34,7 @@
 #include "db_bench/run_mixes.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/listener.h"
 
 DEFINE_string(engine, "", "The engine to measure; unknown names are answered with the list");
 DEFINE_string(engine_options, "", "The engine's own options as an option string, for example \"trigger=6\"");
@@ -84,6 +86,9 @@ DEFINE_string(memory_threads, "",
 DEFINE_bool(device, false,
             "After --memory, measure random reads of the device, as many at once as there are threads or keys in a "
             "batch, and say what share of it lookups have reached");
+DEFINE_bool(paced, false,
+            "Wait for flushes and compactions after each write buffer, so that what is written does not depend on how "
+            "fast the machine is; rates and stalls then mean nothing");
 DEFINE_bool(disable_wal, false, "Write no write-ahead log");
 DEFINE_string(
     mix, "",
@@ -129,8 +134,9 @@ uint64_t KeysOfFlags() { return FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys; }
 struct LoadResult {
   double seconds = 0;
   double settle_seconds = 0;
-  double tenths[kTenths] = {};      // puts per second
-  std::vector<uint32_t> put_nanos;  // of every kTimedPut-th put, sorted
+  double tenths[kTenths] = {};               // puts per second
+  uint64_t written_by_tenths[kTenths] = {};  // bytes of flushes and compactions at the end of each
+  std::vector<uint32_t> put_nanos;           // of every kTimedPut-th put, sorted
   uint64_t ingested_bytes = 0;
   uint64_t distinct_keys = 0;
   uint64_t live_bytes = 0;
@@ -138,6 +144,7 @@ struct LoadResult {
   WriteCounters filled;
   WriteCounters at_load_end;
   WriteCounters settled;
+  uint64_t flushes = 0;
   uint64_t table_bytes = 0;  // settled
   uint64_t directory_bytes = 0;
   double max_live_tables = 0;
@@ -191,6 +198,30 @@ struct ReadResults {
   std::map<int, DeviceRate> device;  // by depth
 };
 
+// Write buffers that were filled.
+class Sealed : public rocksdb::EventListener {
+ public:
+  void OnMemTableSealed(const rocksdb::MemTableInfo&) override { count_++; }
+  uint64_t count() const { return count_; }
+
+ private:
+  std::atomic<uint64_t> count_{0};
+};
+
+// --paced: waits whenever there is one more.
+class Pace {
+ public:
+  Status Wait(DB* db, const Sealed* sealed) {
+    if (sealed == nullptr || sealed->count() == seen_) return Status::OK();
+    seen_ = sealed->count();
+    const Status s = db->WaitForCompact(rocksdb::WaitForCompactOptions());
+    return s.ok() ? WaitForTrieCompaction(db) : s;
+  }
+
+ private:
+  uint64_t seen_ = 0;
+};
+
 // Each key once, and then as another chooser says.
 class FillFirst : public KeyChooser {
  public:
@@ -205,8 +236,10 @@ class FillFirst : public KeyChooser {
 
 class Workload {
  public:
-  Workload()
-      : values_(FLAGS_seed),
+  // `paced` may be null.
+  explicit Workload(std::shared_ptr<const Sealed> paced)
+      : paced_(std::move(paced)),
+        values_(FLAGS_seed),
         keys_{KeysOfFlags(), FLAGS_distribution == "zipf", FLAGS_theta, FLAGS_seed},
         sizes_(keys_.keys, 0) {}
 
@@ -236,6 +269,7 @@ class Workload {
   Status TimedPut(DB* db, uint64_t number, size_t size, uint64_t puts_before, LoadResult* result);
   void Remember(uint64_t number, size_t size, LoadResult* result);
 
+  const std::shared_ptr<const Sealed> paced_;
   const ValueSource values_;
   const KeySpace keys_;
   SizeTable sizes_;
@@ -280,6 +314,7 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksd
   std::optional<Progress> bar;
   if (writer == 0) bar.emplace(engine.name + std::string(": load"), "puts", FLAGS_puts, 0, stderr, kBarOnly);
   uint64_t done = 0;
+  Pace pace;
   for (int tenth = 0; tenth < kTenths; tenth++) {
     uint64_t end = puts / kTenths * (tenth + 1) + (tenth == kTenths - 1 ? puts % kTenths : 0);
     uint64_t count = end - done;
@@ -291,6 +326,7 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksd
       }
       const uint64_t number = chooser->Next() * writers + writer;
       Status s = db == nullptr ? Status::OK() : TimedPut(db, number, size, done, result);
+      if (s.ok() && db != nullptr) s = pace.Wait(db, paced_.get());
       if (!s.ok()) {
         return s;
       }
@@ -302,6 +338,9 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksd
       if (bar.has_value()) bar->Step(done * writers);
     }
     result->tenths[tenth] = static_cast<double>(count * writers) / SecondsSince(tenth_start);
+    if (statistics == nullptr) continue;
+    const WriteCounters written = ReadWriteCounters(*statistics);
+    result->written_by_tenths[tenth] = written.flush_bytes + written.compaction_bytes;
   }
   result->writer_cpu_seconds = ReadCpu().thread - cpu_start.thread;
   return Status::OK();
@@ -359,6 +398,9 @@ Status Workload::Load(const Engine& engine, DB* db, const std::string& path, roc
   result->background_cpu_seconds =
       (cpu_end.process - cpu_start.process) - result->writer_cpu_seconds - sampler.cpu_seconds();
   result->settled = ReadWriteCounters(*statistics);
+  rocksdb::HistogramData flushes;
+  statistics->histogramData(rocksdb::FLUSH_TIME, &flushes);
+  result->flushes = flushes.count;
   result->live_bytes = live_bytes_.load(std::memory_order_relaxed);
   result->table_bytes = LiveTableBytes(db);
   result->directory_bytes = DirectoryBytes(path);
@@ -578,6 +620,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("seed", FLAGS_seed)
       .EndObject();
   json.Add("ingested_bytes", load.ingested_bytes)
+      .Add("flushes", load.flushes)
       .Add("flush_bytes", load.settled.flush_bytes)
       .Add("compaction_bytes", load.settled.compaction_bytes)
       .Add("compaction_read_bytes", load.settled.compaction_read_bytes)
@@ -592,6 +635,11 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   json.BeginArray("puts_per_second_by_tenth");
   for (double rate : load.tenths) {
     json.AddElement(rate);
+  }
+  json.EndArray();
+  json.BeginArray("written_bytes_by_tenth");
+  for (uint64_t bytes : load.written_by_tenths) {
+    json.AddElement(static_cast<double>(bytes));
   }
   json.EndArray();
   json.Add("put_p50_micros", PercentileMicros(load.put_nanos, 50))
@@ -742,6 +790,9 @@ std::string CheckFlags() {
   if (FLAGS_writers < 1 || FLAGS_writers > 64 || FLAGS_writers > FLAGS_puts) {
     return "--writers must be from 1 to 64, and at most --puts";
   }
+  if (FLAGS_paced && FLAGS_writers > 1) {
+    return "--paced needs one writer";
+  }
   if (FLAGS_fill && FLAGS_writers > 1) {
     return "--fill needs one writer";
   }
@@ -809,8 +860,10 @@ Status UseBlockOptions(rocksdb::Options* options) {
 }
 
 Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool direct_reads, const std::string& path,
-                  rocksdb::Options* options, std::unique_ptr<DB>* db) {
+                  rocksdb::Options* options, std::unique_ptr<DB>* db,
+                  const std::shared_ptr<rocksdb::EventListener>& listener = nullptr) {
   Status s = engine.configure(settings, options);
+  if (listener != nullptr) options->listeners.push_back(listener);
   if (s.ok()) {
     s = UseMemtable(settings, options);
   }
@@ -903,13 +956,14 @@ Status Run(const Engine& engine) {
   }
   rocksdb::Options options;
   std::unique_ptr<DB> db;
+  const std::shared_ptr<Sealed> paced = FLAGS_paced ? std::make_shared<Sealed>() : nullptr;
   if (s.ok()) {
-    s = OpenEngine(engine, SettingsOfFlags(), /*direct_reads=*/false, path, &options, &db);
+    s = OpenEngine(engine, SettingsOfFlags(), /*direct_reads=*/false, path, &options, &db, paced);
   }
   if (!s.ok()) {
     return s;
   }
-  Workload workload;
+  Workload workload(paced);
   LoadResult load;
   ReadResults reads;
   if (filled) {

@@ -461,5 +461,30 @@ class MslsRunsTest(ProgramTest):
         self.expect_refusal("msls_runs", "--db")
 
 
+class ScaleTest(ProgramTest):
+    def scale(self, *arguments):
+        return subprocess.run([os.path.join(SOURCE, "db_bench", "scale"), *arguments], capture_output=True, text=True, check=False)
+
+    def test_a_picture(self):
+        picture = os.path.join(self.folder, "scale.svg")
+        done = self.scale("--draw", "--picture", picture, "--sizes", "1G", "10G", "--engines", "trie", "leveled")
+        if done.returncode != 0:
+            self.assertIn("matplotlib is missing: run scripts/install_packages report", done.stderr)
+            return
+        with open(picture, encoding="utf-8") as file:
+            self.assertIn("peak space amplification", file.read())
+
+    def test_a_database_against_the_model(self):
+        results = os.path.join(self.folder, "results")
+        os.mkdir(results)
+        done = self.scale("--check", self.folder, "--items", "50K", "--engines", "leveled", "--results", results)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(results, "scale.json"), encoding="utf-8") as file:
+            medians = json.load(file)["medians"]
+        for row in ("load", "overwrites"):
+            measured, model = (medians["leveled"]["50K items, " + words] for words in (row, row + ", model"))
+            self.assertLess(abs(model / measured - 1), 0.3, medians)
+
+
 if __name__ == "__main__":
     unittest.main()

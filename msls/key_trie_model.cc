@@ -25,6 +25,8 @@ constexpr size_t kAtATime = 2;             // compactions: RocksDB's default of 
 constexpr double kItemsPerBuffer = 32;     // of the play; with 64 and 128 it writes within 2 % of the same
 constexpr double kLeastFlushes = 400;      // that are counted
 constexpr double kWarm = 2, kCounted = 4;  // requests for each key
+// Of a load, in which what is written rises and falls until three depths are filled.
+constexpr double kMostWriteBuffersLoaded = 1200;
 
 // Keys of one popularity, each drawn with the same probability into a write buffer.
 struct Group {
@@ -124,6 +126,7 @@ class Play {
         depth_bytes += static_cast<double>(container.bytes);
       }
       if (depth_bytes > 0) runs_ += runs / depth_bytes;
+      if (depth == trie_.shape.trie().depth && depth_bytes > 0) deepest_runs_ += runs / depth_bytes;
       depth_bytes_[static_cast<size_t>(depth)] += depth_bytes;
     }
     ++samples_;
@@ -136,9 +139,6 @@ class Play {
     flushed_before_ = trie_.flushed;
     trie_.most_bytes = trie_.shape.bytes();
   }
-
-  // At most since Count.
-  double most_items() const { return static_cast<double>(trie_.most_bytes) / kItemBytes; }
 
   // `items`: put in since Count, `live`: at the end.
   void Report(double items, double live, double scale, msls::Report* report) const {
@@ -154,26 +154,70 @@ class Play {
       if (held > 0) report->level_items.push_back(held * scale);
     }
     report->space_amplification = bytes_ / samples_ / (live * kItemBytes);
-    report->sorted_runs = runs_ / samples_;
+    report->most_space_amplification = static_cast<double>(trie_.most_bytes) / (live * kItemBytes);
+    report->sorted_runs += runs_ / samples_;
+    report->deepest_runs = deepest_runs_ / samples_;
   }
+
+  // Of flushes and compactions, for each item that was put.
+  double written() const { return static_cast<double>(trie_.written) / kItemBytes; }
 
  private:
   SimulatedKeyTrie trie_;
   bool counts_ = false;
   std::map<TrieJob::Kind, uint64_t> before_;
   uint64_t flushed_before_ = 0;
-  double samples_ = 0, bytes_ = 0, runs_ = 0;
+  double samples_ = 0, bytes_ = 0, runs_ = 0, deepest_runs_ = 0;
   std::vector<double> depth_bytes_;
 };
 
 IndexStatus Restless() { return IndexStatus::InvalidArgument("the trie's options: its picker does not come to rest"); }
 
-IndexStatus PlayPopularity(const KeyTrieOptions& trie, uint64_t data_bytes, const msls::Popularity& popularity,
-                           double requests_per_buffer, double fill, msls::Report* report) {
-  const double buffers = popularity.keys() / requests_per_buffer;
+IndexStatus Check(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
+  if (!(writes.fill > 0 && writes.fill <= 1))
+    return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
+  const rocksdb::Status valid = ValidateTrieOptions(trie);
+  if (!valid.ok()) return IndexStatus::InvalidArgument(valid.ToString());
+  return msls::Validate(store, writes.popularity);
+}
+
+double RequestsPerBuffer(const msls::StoreShape& store, const KeyTrieWrites& writes) {
+  return writes.fill * store.write_buffer_bytes / store.item_bytes;
+}
+
+// What is played of a trie of many write buffers: its deepest depths, as a trie of fewer. Each of the depths above
+// them writes everything once, whenever a root of it has gathered. By KeyJobMaker::DepthFor there is one more for each
+// fan_out times as many write buffers; in between, how many there are matters little.
+struct Deepest {
+  Deepest(const KeyTrieOptions& trie, double write_buffers, double most) : buffers(write_buffers) {
+    const double stored = 1 + kPartOfGarbage * (trie.space_bound - 1);
+    const double reach = trie.root_trigger * std::pow(trie.fan_out, 2) / stored;
+    for (; buffers > reach; buffers /= trie.fan_out) depths_above++;
+    buffers = std::min(buffers, most);
+  }
+  int depths_above = 0;
+  double buffers;
+
+  static constexpr double kPartOfGarbage = 0.75;  // that the bound allows, and a large trie has
+};
+
+// A part of the key space that has so many write buffers' keys.
+IndexStatus PlayPopularity(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                           double most_buffers, msls::Report* report) {
+  const msls::Popularity& p = writes.popularity;
+  const double per_buffer = RequestsPerBuffer(store, writes);
+  const Deepest deepest(trie, p.keys() / per_buffer, most_buffers);
+  double interval = per_buffer;
+  for (int depth = 0; depth < deepest.depths_above; ++depth, interval *= trie.fan_out) {
+    const double slot = p.Unique(interval);
+    Add(depth == 0 ? "level-0" : "push", slot / interval, report);
+    if (depth > 0) report->level_items.push_back(slot * trie.root_trigger / 2);
+    report->sorted_runs += trie.root_trigger / 2.0;
+  }
+  const double buffers = deepest.buffers;
   const double sampled = std::max(1.0, buffers * kItemsPerBuffer);
-  SampledKeys keys(popularity, sampled, requests_per_buffer);
-  Play play(trie, kItemsPerBuffer / fill, data_bytes);
+  SampledKeys keys(p, sampled, p.keys() / buffers);
+  Play play(trie, kItemsPerBuffer / writes.fill, DataBytes(store));
   const auto load = static_cast<size_t>(std::max(1.0, std::round(buffers)));
   for (size_t part = 0; part < load; ++part) {
     if (!play.Flush(keys.Load(part, load))) return Restless();
@@ -187,7 +231,7 @@ IndexStatus PlayPopularity(const KeyTrieOptions& trie, uint64_t data_bytes, cons
   for (double i = 0; i < counted; ++i) {
     if (!play.Flush(keys.Draw())) return Restless();
   }
-  play.Report(counted * kItemsPerBuffer, sampled, popularity.keys() / sampled, report);
+  play.Report(counted * kItemsPerBuffer, sampled, p.keys() / sampled, report);
   return IndexStatus::OK();
 }
 
@@ -209,39 +253,34 @@ IndexStatus SimulatePopularity(const KeyTrieOptions& trie, uint64_t data_bytes, 
     operations.clear();
   }
   play.Report(counted, keys, 1, report);
-  report->most_space_amplification = play.most_items() / keys;
   return IndexStatus::OK();
-}
-
-IndexStatus Check(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
-  if (!(writes.fill > 0 && writes.fill <= 1))
-    return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
-  const rocksdb::Status valid = ValidateTrieOptions(trie);
-  if (!valid.ok()) return IndexStatus::InvalidArgument(valid.ToString());
-  return msls::Validate(store, writes.popularity);
-}
-
-double RequestsPerBuffer(const msls::StoreShape& store, const KeyTrieWrites& writes) {
-  return writes.fill * store.write_buffer_bytes / store.item_bytes;
 }
 
 }  // namespace
 
 IndexStatus ModelKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
-                         msls::Report* report) {
+                         msls::Report* report, double most_buffers) {
   *report = msls::Report();
   const IndexStatus s = Check(trie, store, writes);
   if (!s.ok()) return s;
   if (store.log) Add("log", 1, report);
-  const double requests = RequestsPerBuffer(store, writes);
-  const double buffers = writes.popularity.keys() / requests;
-  if (buffers > kMostWriteBuffers) {
-    return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
-                                        " write buffers; a trie in key order is played with " +
-                                        std::to_string(static_cast<uint64_t>(kMostWriteBuffers)) +
-                                        " at most: take a larger write buffer or fewer keys.");
+  return PlayPopularity(trie, store, writes, most_buffers, report);
+}
+
+IndexStatus ModelKeyTrieLoad(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                             double* write_amplification) {
+  const IndexStatus s = Check(trie, store, writes);
+  if (!s.ok()) return s;
+  const Deepest deepest(trie, writes.popularity.keys() / RequestsPerBuffer(store, writes), kMostWriteBuffersLoaded);
+  const auto buffers = static_cast<size_t>(std::max(1.0, std::round(deepest.buffers)));
+  SampledKeys keys(writes.popularity, static_cast<double>(buffers) * kItemsPerBuffer, 1);
+  Play play(trie, kItemsPerBuffer / writes.fill, DataBytes(store));
+  for (size_t part = 0; part < buffers; ++part) {
+    if (!play.Flush(keys.Load(part, buffers))) return Restless();
   }
-  return PlayPopularity(trie, DataBytes(store), writes.popularity, requests, writes.fill, report);
+  *write_amplification =
+      (store.log ? 1 : 0) + deepest.depths_above + play.written() / kItemsPerBuffer / static_cast<double>(buffers);
+  return s;
 }
 
 IndexStatus SimulateKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
@@ -267,13 +306,7 @@ IndexStatus OptimizeKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& 
   }
   msls::StoreShape shape = store;
   if (options.max_write_buffer_bytes > 0) shape.write_buffer_bytes = options.max_write_buffer_bytes;
-  const double buffers = writes.popularity.keys() / RequestsPerBuffer(shape, writes);
-  if (buffers > kMostWriteBuffersCompared) {
-    return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
-                                        " write buffers; shapes of a trie in key order are compared for " +
-                                        std::to_string(static_cast<uint64_t>(kMostWriteBuffersCompared)) + " at most.");
-  }
-  IndexStatus s = ModelKeyTrie(trie, store, writes, &optimum->before);
+  IndexStatus s = ModelKeyTrie(trie, store, writes, &optimum->before, kMostWriteBuffersCompared);
   if (!s.ok()) return s;
   const auto keeps = [](double value, double limit) { return limit == 0 || value <= limit; };
   bool any = false;
@@ -286,7 +319,7 @@ IndexStatus OptimizeKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& 
         options_of.slots = shape.slots = msls::TrieSlotsFor(trigger);
         options_of.space_bound = shape.space_bound = bound;
         msls::Report report;
-        s = ModelKeyTrie(options_of, shape, writes, &report);
+        s = ModelKeyTrie(options_of, shape, writes, &report, kMostWriteBuffersCompared);
         if (!s.ok()) return s;
         ++optimum->evaluations;
         if (!keeps(report.space_amplification, options.max_space_amplification) ||

@@ -21,22 +21,25 @@ struct KeyTrieWrites {
   double fill = 1;
 };
 
-// The play takes time by the square of that.
-constexpr double kMostWriteBuffers = 1024;
+// Of a trie of more write buffers than most_buffers, a part of so many is played, and the depths above it write
+// everything once. The play takes time by the square of that: five seconds; one of a comparison, of dozens of shapes
+// perhaps, a second.
+constexpr double kMostWriteBuffers = 400, kMostWriteBuffersCompared = 200;
 
 // Of `store`: item_bytes, log and write_buffer_bytes; of `trie`, what shapes it. The space bound counts items (see
 // SpaceBoundInItems).
 IndexStatus ModelKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
-                         msls::Report* report);
+                         msls::Report* report, double most_buffers = kMostWriteBuffers);
+
+// As msls::ModelLoad.
+IndexStatus ModelKeyTrieLoad(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                             double* write_amplification);
 
 constexpr double kMostKeysSimulated = 2e7;
 
 // The same of a simulation.
 IndexStatus SimulateKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                             const msls::SimulationOptions& options, msls::Report* report);
-
-// As kMostWriteBuffers, where dozens of shapes are played.
-constexpr double kMostWriteBuffersCompared = 200;
 
 // As msls::Optimize, of root_trigger, container_trigger with slots, and space_bound. A model of a trie in key order
 // says nothing of runs_to_hit.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -90,12 +91,60 @@ TEST(KeyTrieModelTest, Zipf) {
   CompareUpdates(20000, 0.8);
 }
 
-TEST(KeyTrieModelTest, Refuses) {
+// Of more write buffers than are played, the depths above pass everything on.
+TEST(KeyTrieModelTest, PlaysTheDeepestDepths) {
   KeyTrieWrites writes;
   msls::Report report;
   msls::StoreShape store = msls::StoreShape::Default(msls::Design::kTrie);
-  ASSERT_TRUE(Popularity::Uniform(1e12, &writes.popularity).ok());
-  EXPECT_NE(ModelKeyTrie(Trie(), store, writes, &report).message().find("write buffer"), std::string::npos);
+  store.item_bytes = kItemBytes;
+  store.log = false;
+  store.write_buffer_bytes = 1e6;
+  const auto model = [&](double buffers) {
+    ASSERT_TRUE(Popularity::Uniform(buffers * 1e4, &writes.popularity).ok());
+    const IndexStatus s = ModelKeyTrie(Trie(), store, writes, &report, 100);
+    ASSERT_TRUE(s.ok()) << s.message();
+  };
+  model(100);
+  const msls::Report played = report;
+  for (double depths : {1, 2}) {
+    model(200 * std::pow(Trie().fan_out, depths));
+    EXPECT_NEAR(report.write_amplification, played.write_amplification + depths, 0.05);
+    EXPECT_NEAR(report.space_amplification, played.space_amplification, 0.02);
+    EXPECT_NEAR(report.sorted_runs, played.sorted_runs + 8 * depths, 1);
+  }
+  // All that is played of it.
+  model(700);
+  EXPECT_NEAR(report.write_amplification, played.write_amplification, 0.05);
+}
+
+double WrittenByLoad(const Popularity& popularity) {
+  msls::Workload workload(popularity, Seed());
+  Run run;
+  for (uint64_t i = 0; i < workload.keys(); ++i) run.Put(workload.Load(i));
+  return run.written() / popularity.keys();
+}
+
+// What the model of a load says is what the picker writes.
+TEST(KeyTrieModelTest, Load) {
+  msls::StoreShape store = msls::StoreShape::Default(msls::Design::kTrie);
+  store.log = false;
+  store.item_bytes = kItemBytes;
+  store.write_buffer_bytes = kPerFlush * kItemBytes;
+  for (uint64_t keys : {12000, 45000}) {
+    KeyTrieWrites writes;
+    ASSERT_TRUE(Popularity::Uniform(static_cast<double>(keys), &writes.popularity).ok());
+    double model = 0;
+    ASSERT_TRUE(ModelKeyTrieLoad(Trie(), store, writes, &model).ok());
+    const double real = WrittenByLoad(writes.popularity);
+    printf("load of %zu keys: run %.3f, model %.3f\n", static_cast<size_t>(keys), real, model);
+    EXPECT_NEAR(model / real, 1, 0.1);
+  }
+}
+
+TEST(KeyTrieModelTest, Refuses) {
+  KeyTrieWrites writes;
+  msls::Report report;
+  const msls::StoreShape store = msls::StoreShape::Default(msls::Design::kTrie);
   ASSERT_TRUE(Popularity::Uniform(1e8, &writes.popularity).ok());
   writes.fill = 0;
   EXPECT_NE(ModelKeyTrie(Trie(), store, writes, &report).message().find("fill"), std::string::npos);

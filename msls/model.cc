@@ -53,11 +53,7 @@ void ReadsLeveled(const StoreShape& store, const Popularity& p, const std::vecto
 void ModelLeveled(const StoreShape& store, const Popularity& p, Report* report) {
   std::vector<double> size;
   (void)LevelItems(store, p, &size);  // validated before
-  if (store.design == Design::kLevelDB) {
-    ModelLevelDB(store, p, size, report);
-  } else {
-    ModelRocksDB(store, p, size, report);
-  }
+  ModelLevels(store, p, size, report);
   ReadsLeveled(store, p, size, report);
 }
 
@@ -68,7 +64,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
   // such merges are averaged.
   std::vector<double> spans = {kInfinity};
   std::vector<double> sizes = {p.keys()};
-  double flushes = 0, items = 0, runs = 0, hits = 0, asked = 0, next_asked = 0;
+  double flushes = 0, items = 0, most_items = 0, runs = 0, hits = 0, asked = 0, next_asked = 0;
   std::vector<WriteCost> written = {{"flush", 0}};
   struct Totals {
     double flushes, items, runs, hits, asked;
@@ -77,7 +73,8 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
   Totals start = {0, 0, 0, 0, 0, {}};
   Totals stop = start;
   constexpr int kWarmRounds = 5, kRounds = 60;
-  constexpr double kMostFlushes = 400000;
+  // A round takes as many flushes as the bound on space allows, twice the keys by default.
+  const double most_flushes = std::max(400000.0, 16 * p.keys() / wal);
   constexpr int kMostStride = 59;  // hits are the slow part and are sampled, at no fixed steps: a round may be as long
   // Counts of distinct keys vary by about the square root of the number of duplicates. Without that the policy, whose
   // thresholds are sharp, locks into short cycles that real stores leave.
@@ -89,7 +86,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
     const double uniform = static_cast<double>(random >> 11) / 9007199254740992.0 - 0.5;
     return std::min(p.keys(), size + 2 * uniform * std::sqrt(std::min(size, std::max(0.0, requests - size))));
   };
-  for (int round = 0; round < kWarmRounds + kRounds && flushes < kMostFlushes;) {
+  for (int round = 0; round < kWarmRounds + kRounds && flushes < most_flushes;) {
     spans.insert(spans.begin(), wal);
     sizes.insert(sizes.begin(), unique(wal));
     written[0].value += sizes[0];
@@ -99,6 +96,8 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
       if (pick.end == 0) break;
       double span = 0;
       for (size_t i = pick.begin; i < pick.end; i++) span += spans[i];
+      double inputs = 0;  // and all else that is stored
+      for (double size : sizes) inputs += size;
       all = all || pick.end == sizes.size();
       spans.erase(spans.begin() + static_cast<std::ptrdiff_t>(pick.begin) + 1,
                   spans.begin() + static_cast<std::ptrdiff_t>(pick.end));
@@ -106,6 +105,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
                   sizes.begin() + static_cast<std::ptrdiff_t>(pick.end));
       spans[pick.begin] = span;
       sizes[pick.begin] = unique(span);
+      if (round >= kWarmRounds) most_items = std::max(most_items, inputs + sizes[pick.begin]);
       auto step =
           std::find_if(written.begin(), written.end(), [&](const WriteCost& s) { return s.name == pick.reason; });
       if (step == written.end()) step = written.insert(step, {pick.reason, 0});
@@ -136,6 +136,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
     AddStep(report, stop.written[i].name, (stop.written[i].value - before) / (counted * wal));
   }
   report->space_amplification = (stop.items - start.items) / counted / p.keys();
+  report->most_space_amplification = most_items / p.keys();
   report->sorted_runs = (stop.runs - start.runs) / counted;
   report->runs_to_hit = (stop.hits - start.hits) / (stop.asked - start.asked);
   report->level_items = sizes;
@@ -235,14 +236,18 @@ UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& 
   return {};
 }
 
+void ModelLevels(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report) {
+  if (store.design == Design::kLevelDB) {
+    ModelLevelDB(store, p, size, report);
+  } else {
+    ModelRocksDB(store, p, size, report);
+  }
+}
+
 double LeveledWriteAmplification(const StoreShape& store, const Popularity& p, const std::vector<double>& size) {
   Report report;
   if (store.log) AddStep(&report, "log", 1);
-  if (store.design == Design::kLevelDB) {
-    ModelLevelDB(store, p, size, &report);
-  } else {
-    ModelRocksDB(store, p, size, &report);
-  }
+  ModelLevels(store, p, size, &report);
   return report.write_amplification;
 }
 

@@ -52,7 +52,9 @@ struct UniversalPick {
 // `sizes` are those of the runs, newest first.
 UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& sizes);
 
-// Adds the steps of RocksDB leveled compaction below the log; size as LevelItems gives it.
+// Adds the steps of leveled compaction below the log: level 0, and those into the others from the top; size as
+// LevelItems gives it. ModelRocksDB: those of RocksDB's.
+void ModelLevels(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report);
 void ModelRocksDB(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report);
 
 // The log and everything below, for levels of given sizes (items, the last entry all keys); nothing is checked.

@@ -206,6 +206,25 @@ TEST(ModelTest, BadInputIsRefused) {
   EXPECT_FALSE(FilePickFromName("kBest", &pick).ok());
 }
 
+TEST(ModelTest, LoadOfRuns) {
+  StoreShape store = StoreShape::Default(Design::kUniversal);
+  store.log = false;
+  store.level0_trigger = 4;
+  const double buffer = store.write_buffer_bytes / store.item_bytes;
+  double written = 0;
+  ASSERT_TRUE(ModelLoad(store, 3 * buffer, &written).ok());
+  EXPECT_NEAR(written, 1, 1e-9);
+  ASSERT_TRUE(ModelLoad(store, 4 * buffer, &written).ok());
+  EXPECT_NEAR(written, 2, 1e-9);
+  // So few runs are merged again and again.
+  ASSERT_TRUE(ModelLoad(store, 1000 * buffer, &written).ok());
+  EXPECT_GT(written, 10);
+  store.level0_trigger = 16;
+  ASSERT_TRUE(ModelLoad(store, 1000 * buffer, &written).ok());
+  EXPECT_LT(written, 5);
+  EXPECT_FALSE(ModelLoad(StoreShape::Default(Design::kSilt), 1e9, &written).ok());
+}
+
 TEST(ModelTest, NamesRoundTrip) {
   for (int i = 0; i < 7; i++) {
     Design design;

@@ -104,12 +104,14 @@ std::vector<DepthAbove> DepthsAbove(const StoreShape& store, const Popularity& p
 
 // Averages over slots that arrive at the top.
 struct TrieTotals {
-  double items = 0, runs = 0, hits = 0, hit_samples = 0;
+  double items = 0, most_items = 0, runs = 0, hits = 0, hit_samples = 0;
   std::vector<double> depths;
   States states;
 
-  void Add(const ExpectedTrie& trie) {
+  void Add(ExpectedTrie* played) {
+    const ExpectedTrie& trie = *played;
     items += trie.items();
+    most_items = std::max(most_items, played->TakeMostItems());
     ExpectedTrie::Visit(trie.root(), [this](const ExpectedTrie::Container& container) {
       runs += static_cast<double>(container.slots.size()) * (container.end - container.begin);
       if (container.depth == 0) return;
@@ -162,7 +164,7 @@ void ModelTrie(const StoreShape& store, const Popularity& p, Report* report) {
       tables.requests += interval;
       trie.Flush({1, 0, interval}, write);
       if (totals == nullptr) continue;
-      totals->Add(trie);
+      totals->Add(&trie);
       if (std::fmod(i, stride) == 0) totals->AddHits(trie, p, above);
     }
   };
@@ -170,6 +172,7 @@ void ModelTrie(const StoreShape& store, const Popularity& p, Report* report) {
   const double slots = std::max(4.0 * store.root_trigger, std::ceil(p.keys() / interval));
   play(kWarmSlots * slots, nullptr);
   written.clear();
+  trie.TakeMostItems();
   TrieTotals totals;
   const double counted = kCountedSlots * slots;
   play(counted, &totals);
@@ -182,6 +185,7 @@ void ModelTrie(const StoreShape& store, const Popularity& p, Report* report) {
     report->level_items.push_back(totals.depths[i] / counted);
   }
   report->space_amplification = (top.held_above + totals.items / counted) / p.keys();
+  report->most_space_amplification = (top.held_above + totals.most_items) / p.keys();
   report->sorted_runs += totals.runs / counted;
   report->runs_to_hit = totals.hits / totals.hit_samples;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -230,6 +231,31 @@ TEST(SimulatorTest, DrawsFollowThePopularity) {
     const double expected = p.Unique(kRequests);
     EXPECT_NEAR(static_cast<double>(seen.size()), expected, 5 * std::sqrt(expected)) << p.name();
   }
+}
+
+// A load, against a store of levels that is played with real keys.
+TEST(SimulatorTest, LoadOfLevels) {
+  StoreShape store = StoreShape::Default(Design::kRocksDB);
+  store.log = false;
+  store.dynamic_level_bytes = false;
+  store.write_buffer_bytes = store.file_bytes = 1000 * store.item_bytes;
+  store.level_base_bytes = 4 * store.write_buffer_bytes;
+  constexpr uint32_t kLoaded = 600000;
+  std::vector<double> targets;
+  ASSERT_TRUE(LevelItems(store, Keys(kLoaded, 0), &targets).ok());
+  const std::unique_ptr<AdjustableStore> levels = NewAdjustableStore(store, targets, Deletions::kAllValues);
+  Workload workload(Keys(kLoaded, 0), Seed());
+  for (uint32_t next = 0; next < kLoaded;) {
+    Table table;
+    for (int i = 0; i < 1000; i++, next++) table.push_back(uint64_t{workload.Load(next)} << 32 | next);
+    std::sort(table.begin(), table.end());
+    levels->Flush(std::move(table));
+  }
+  double written = 0, model = 0;
+  for (const WriteCost& step : levels->write_stats.steps()) written += step.value / kLoaded;
+  ASSERT_TRUE(ModelLoad(store, kLoaded, &model).ok());
+  printf("load: simulation %.3f model %.3f\n", written, model);
+  EXPECT_NEAR(model / written, 1, 0.06);
 }
 
 }  // namespace

@@ -95,6 +95,26 @@ void Compare(const HashTrieOptions& options, double keys, double skew, int runs)
   EXPECT_NEAR(model.space_amplification / picker.space_amplification, 1, 0.05);
 }
 
+// What is written while the trie is filled, against the picker.
+TEST(TrieModelTest, Load) {
+  const HashTrieOptions options;
+  for (uint64_t keys : {uint64_t{30000}, uint64_t{150000}}) {
+    Popularity p;
+    ASSERT_TRUE(Popularity::Uniform(static_cast<double>(keys), &p).ok());
+    SimulatedTrie trie(options, {static_cast<uint64_t>(kDataBytes), static_cast<uint64_t>(kTableBytes)});
+    Workload workload(p, Seed());
+    for (uint64_t next = 0; next < keys;) {
+      std::vector<std::pair<uint64_t, bool>> operations;
+      for (uint64_t i = 0; i < kFlush && next < keys; i++) operations.emplace_back(workload.Load(next++), false);
+      trie.Flush(operations);
+      ASSERT_TRUE(trie.Settle());
+    }
+    double model = 0;
+    ASSERT_TRUE(ModelLoad(StoreOf(options), static_cast<double>(keys), &model).ok());
+    EXPECT_NEAR(model / (static_cast<double>(trie.written) / kTableBytes / static_cast<double>(keys)), 1, 0.03);
+  }
+}
+
 // Around the size at which part of the containers goes one depth deeper when the trie has been loaded.
 TEST(TrieModelTest, Uniform) {
   for (double keys : {31e3, 39e3, 50e3, 62e3}) Compare(HashTrieOptions(), keys, 0, 2);

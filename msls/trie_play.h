@@ -93,15 +93,20 @@ class TriePlay {
     const double size = tables_.Size(table);
     if (top_.first_depth == 0) written("level-0", size);
     AddSlot(&root_, std::move(table), size, root_.levels);
+    most_items_ = std::max(most_items_, items_);
     Job job;
     while (Pick(&job)) {
       const int depth = job.container->depth + (job.down ? 1 : 0);
+      // Of alike containers one is compacted at a time.
+      most_items_ = std::max(most_items_, items_ + MergedSize(job.container) / job.container->stands_for);
       const double moved = job.down ? MoveDown(job.container) : MergeInPlace(job.container);
       written("depth-" + std::to_string(depth) + (job.down ? "" : " in place"), moved);
     }
   }
 
   double items() const { return items_; }
+  // The most since the last call, with what a compaction was writing beside its inputs.
+  double TakeMostItems() { return std::exchange(most_items_, 0); }
   const Container& root() const { return root_; }
 
   template <class Function>
@@ -353,6 +358,7 @@ class TriePlay {
   Container root_;
   std::vector<Container*> containers_;  // all, parents before their children
   double items_ = 0;
+  double most_items_ = 0;
   double sampled_ = 1;        // part of the keys that sketches let the picker see
   double items_at_look_ = 0;  // when it was last asked how much space is taken
 };

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "msls/model_options.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/engine_costs.h"
 #include "trie_table/compaction/trie_options.h"
 #include "util/stats_text.h"
 
@@ -245,6 +247,72 @@ int WriteFile(const char* command, const std::string& path, const std::string& t
   return kExitOk;
 }
 
+std::vector<std::string> Words(const std::string& text) {
+  std::vector<std::string> words;
+  std::stringstream rest(text);
+  for (std::string word; std::getline(rest, word, ',');) words.push_back(word);
+  return words;
+}
+
+nlohmann::ordered_json ToJson(const ScaleCosts& costs, double item_bytes) {
+  nlohmann::ordered_json json = {{"engine", costs.engine},
+                                 {"bytes", costs.keys * item_bytes},
+                                 {"load_write_amplification", costs.load_written},
+                                 {"write_amplification", costs.written},
+                                 {"space_amplification", costs.space},
+                                 {"peak_space_amplification", costs.peak_space},
+                                 {"sorted_runs", costs.sorted_runs},
+                                 {"memory_bytes_per_key", costs.memory},
+                                 {"reads_of_present", costs.present_reads},
+                                 {"reads_of_absent", costs.absent_reads}};
+  if (costs.upper_memory == 0) return json;
+  json["upper"] = {{"memory_bytes_per_key", costs.upper_memory},
+                   {"reads_of_present", costs.upper_present_reads},
+                   {"reads_of_absent", costs.upper_absent_reads}};
+  return json;
+}
+
+void Print(const ScaleCosts& costs, double item_bytes) {
+  printf("%-10s %-13s %8.2f %8.2f %6.2f %6.2f %7.1f %7.2f %7.3f %7.3f", BytesText(costs.keys * item_bytes).c_str(),
+         costs.engine.c_str(), costs.load_written, costs.written, costs.space, costs.peak_space, costs.sorted_runs,
+         costs.memory, costs.present_reads, costs.absent_reads);
+  if (costs.upper_memory > 0) {
+    printf(" %8.2f %7.3f %7.3f", costs.upper_memory, costs.upper_present_reads, costs.upper_absent_reads);
+  }
+  printf("\n");
+}
+
+// A line for each engine and size.
+int PrintCurve(const Arguments* arguments, const StoreShape& store, const std::string& sizes,
+               const std::string& engines, bool json) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  if (!json) {
+    printf("%-10s %-13s %8s %8s %6s %6s %7s %7s %7s %7s   upper: %s\n", "data", "engine", "load", "updates", "space",
+           "peak", "runs", "B/key", "present", "absent", "B/key, present, absent");
+  }
+  for (const std::string& size : Words(sizes)) {
+    uint64_t bytes = 0;
+    if (!ParseBytes(size, &bytes) || static_cast<double>(bytes) < store.item_bytes) {
+      return arguments->UsageError("--sizes holds \"" + size + "\", which is no number of bytes such as 10G");
+    }
+    for (const std::string& engine : engines.empty() ? ScaleEngines() : Words(engines)) {
+      ScaleCosts costs;
+      const IndexStatus s = CostsAtScale(engine,
+                                         {static_cast<double>(bytes) / store.item_bytes, store.item_bytes,
+                                          store.write_buffer_bytes / store.item_bytes},
+                                         &costs);
+      if (!s.ok()) return arguments->UsageError(s.message());
+      if (json) {
+        all.push_back(ToJson(costs, store.item_bytes));
+      } else {
+        Print(costs, store.item_bytes);
+      }
+    }
+  }
+  if (json) printf("%s\n", all.dump(1).c_str());
+  return kExitOk;
+}
+
 int RunModel(int argc, char** argv) {
   Arguments arguments(
       "model",
@@ -254,10 +322,17 @@ int RunModel(int argc, char** argv) {
       "docs/design/msls.md has the formulas and how far they can be trusted.");
   StoreFlags flags(&arguments);
   bool json = false;
+  std::string sizes, engines;
+  arguments.Text("sizes", &sizes, "SIZE,SIZE,...",
+                 "what each engine costs as a store grows to these bytes of uniform keys and values, of --item-bytes, "
+                 "with its defaults; of the other flags only --write-buffer counts: items that a flush writes");
+  arguments.Text("engines", &engines, "NAME,NAME,...", "with --sizes: trie, ordered_trie, universal, leveled, silt");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   const std::string error = flags.Read();
   if (!error.empty()) return arguments.UsageError(error);
+  if (arguments.Given("engines") && sizes.empty()) return arguments.UsageError("--engines is of --sizes");
+  if (!sizes.empty()) return PrintCurve(&arguments, flags.store, sizes, engines, json);
   Report report;
   const Clock clock;
   const IndexStatus s = flags.Model(&report);

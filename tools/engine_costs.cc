@@ -35,6 +35,9 @@ constexpr double kFilesOfACompaction = 25;
 // Bytes that tables of tries take for an item besides key and value, filters and samples included: HTables, and ordered
 // tables with 10 bits of Bloom filter.
 constexpr double kHTableOverhead = 14, kOrderedTableOverhead = 11;
+// Filters of RocksDB's own engines, as db_bench/engines.h has them; a cuckoo filter's slots in use, and those that may
+// hold a key's tag.
+constexpr double kRocksDBFilterBits = 10, kCuckooFill = 0.95, kCuckooPlaces = 8;
 
 StoreShape ShapeOf(const EngineWorkload& workload, Design design) {
   StoreShape store = StoreShape::Default(design);
@@ -278,11 +281,6 @@ EngineCosts CostsOfTrie(const EngineWorkload& workload, const HashTrieOptions& n
 EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& now) {
   EngineCosts costs;
   costs.name = costs.engine = "ordered_trie";
-  const double buffers = workload.popularity.keys() * workload.item_bytes / workload.write_buffer_bytes;
-  if (buffers > kMostWriteBuffersCompared) {
-    costs.no_model = "more write buffers of keys than are played here; cairn model --design ordered_trie plays 1,024";
-    return costs;
-  }
   const BytesOfItem item(workload, kOrderedTableOverhead);
   KeyTrieOptions trie = now;
   trie.space_bound = msls::SpaceBoundInItems(now.space_bound, item.data, item.tables);
@@ -291,7 +289,7 @@ EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOpti
   writes.fill = std::clamp(workload.fill, 0.01, 1.0);
   StoreShape store = ShapeOf(workload, Design::kTrie);
   store.write_buffer_bytes /= writes.fill;
-  costs.no_model = ModelKeyTrie(trie, store, writes, &costs.before).message();
+  costs.no_model = ModelKeyTrie(trie, store, writes, &costs.before, kMostWriteBuffersCompared).message();
   costs.report = costs.before;
   if (!costs.no_model.empty() || !workload.search) return costs;
   costs.no_search = "Its options are compared with --options=ordered_trie only, which may take minutes.";
@@ -414,6 +412,135 @@ const EngineCosts* BestEngine(const std::vector<EngineCosts>& engines, const Eng
     if (best == nullptr || costs.report.write_amplification < best->report.write_amplification) best = &costs;
   }
   return best;
+}
+
+// --- The curve over the size -----------------------------------------------------------------------------------------
+
+namespace {
+
+// Of memory for an item beside its filter: indexes of blocks, of buckets that overflow, and order filters; measured.
+constexpr double kIndexBytes = 0.55, kHTableBytes = 0.6, kEctIndexBytes = 0.11;
+// Lookups that a table of a trie in hash order lets read in vain; measured.
+constexpr double kHTableErrors = 4e-5;
+// Of lookups that pass a table's Bloom filter in vain, those that its order filter lets read.
+constexpr double kOrderFilterErrors = 0.01;
+// A Bloom filter of b bits errs once in 0.6185^-b, and RocksDB's of one cache line a little more often.
+double BloomErrors(double bits) { return 1.15 * std::pow(0.6185, bits); }
+
+// Runs are asked from the newest on, and each filter errs by itself. `unfiltered`: runs that have none, the last.
+void SetReads(const Report& report, double errors, double unfiltered, ScaleCosts* costs) {
+  const double runs_to_hit = report.runs_to_hit > 0 ? report.runs_to_hit : report.sorted_runs;
+  costs->present_reads = 1 + (runs_to_hit - 1) * errors;
+  costs->absent_reads = (report.sorted_runs - unfiltered) * errors + unfiltered;
+}
+
+// Of items, those of the largest level or depth.
+double LargestShare(const Report& report) {
+  double items = 0, largest = 0;
+  for (double level : report.level_items) {
+    items += level;
+    largest = std::max(largest, level);
+  }
+  return items > 0 ? largest / items : 1;
+}
+
+// Where filters and indexes of the largest level, depth or run, with this share of the items, are on the disk: a lookup
+// reads so many blocks of these filters, and of an index for each block of data that it then reads.
+void SetReadsFromDisk(double share, double filters, double indexes, ScaleCosts* costs) {
+  costs->upper_memory = costs->memory * (1 - share);
+  costs->upper_present_reads = costs->present_reads + filters + indexes;
+  costs->upper_absent_reads = costs->absent_reads * (1 + indexes) + filters;
+}
+
+// What SILT writes while it is filled: every HashStore, cut by partition, and the SortedStore at each merge on the way,
+// which only the number of HashStores makes due, because nothing is garbage.
+double LoadOfSilt(const SiltOptions& silt, double buffers) {
+  const double stores = MaxHashStores(silt), merges = std::floor(buffers / stores);
+  return 1 + (silt.partitions > 1 ? 1 : 0) + stores * merges * (merges + 1) / 2 / buffers;
+}
+
+}  // namespace
+
+const std::vector<std::string>& ScaleEngines() {
+  static const auto* engines = new std::vector<std::string>{"trie", "ordered_trie", "universal", "leveled", "silt"};
+  return *engines;
+}
+
+IndexStatus CostsAtScale(const std::string& engine, const ScaleWorkload& scale, ScaleCosts* costs) {
+  *costs = ScaleCosts();
+  costs->engine = engine;
+  costs->keys = scale.keys;
+  EngineWorkload workload;
+  msls::Popularity& keys = workload.popularity;
+  IndexStatus s = msls::Popularity::Uniform(scale.keys, &keys);
+  if (!s.ok()) return s;
+  // Ratios of items; overhead makes them ratios of bytes.
+  workload.item_bytes = scale.item_bytes;
+  workload.write_buffer_bytes = workload.file_bytes = scale.buffer_items * scale.item_bytes;
+  workload.level_base_bytes = 4 * workload.write_buffer_bytes;
+  double overhead = kOrderedTableOverhead;
+  const auto in_items = [&](double bound) {
+    return msls::SpaceBoundInItems(bound, scale.item_bytes, scale.item_bytes + overhead);
+  };
+  const auto shape_of = [&](Design design) {
+    StoreShape shape = ShapeOf(workload, design);
+    shape.log = false;
+    return shape;
+  };
+  Report report;
+  double& load = costs->load_written;
+  const double buffers = scale.keys / scale.buffer_items;
+  if (engine == "trie") {
+    overhead = kHTableOverhead;
+    const HashTrieOptions trie;
+    StoreShape shape = shape_of(Design::kTrie);
+    SetTrieShape(trie, scale.item_bytes, scale.item_bytes + overhead, &shape);
+    s = Model(shape, keys, &report);
+    if (s.ok()) s = ModelLoad(shape, scale.keys, &load);
+    costs->memory = report.space_amplification * (trie.filter_bits / 8 + kHTableBytes);
+    SetReads(report, kHTableErrors, 0, costs);
+    SetReadsFromDisk(LargestShare(report), 1, 0, costs);  // a cluster has the filters of all slots
+  } else if (engine == "ordered_trie") {
+    KeyTrieOptions trie;
+    trie.space_bound = in_items(trie.space_bound);
+    KeyTrieWrites writes;
+    writes.popularity = keys;
+    s = ModelKeyTrie(trie, shape_of(Design::kTrie), writes, &report);
+    if (s.ok()) s = ModelKeyTrieLoad(trie, shape_of(Design::kTrie), writes, &load);
+    costs->memory = report.space_amplification * (trie.filter_bits / 8 + kIndexBytes);
+    SetReads(report, BloomErrors(trie.filter_bits) * kOrderFilterErrors, 0, costs);
+    SetReadsFromDisk(LargestShare(report), report.deepest_runs, 1, costs);
+  } else if (engine == "universal" || engine == "leveled") {
+    StoreShape shape = shape_of(engine == "leveled" ? Design::kRocksDB : Design::kUniversal);
+    if (engine == "universal") shape.level0_trigger = OrderedOptions().runs;
+    s = Model(shape, keys, &report);
+    if (s.ok()) s = ModelLoad(shape, scale.keys, &load);
+    costs->memory = report.space_amplification * (kRocksDBFilterBits / 8 + kIndexBytes);
+    SetReads(report, BloomErrors(kRocksDBFilterBits), 0, costs);
+    SetReadsFromDisk(1 / report.space_amplification, 1, 1, costs);
+    const double files = kFilesOfACompaction * workload.file_bytes / (scale.keys * scale.item_bytes);
+    if (engine == "leveled") report.most_space_amplification = report.space_amplification + std::min(1.0, files);
+  } else if (engine == "silt") {
+    const SiltOptions silt;
+    overhead = kEctBytesPerItem;
+    report = ReportOfSilt(workload, silt);
+    report.write_amplification -= report.breakdown.front().value;  // the log
+    load = LoadOfSilt(silt, buffers);
+    report.most_space_amplification = report.space_amplification + 1.0 / silt.partitions;
+    const double hash_stores = report.space_amplification - 1;
+    costs->memory = kEctIndexBytes + hash_stores * silt.table.filter_tag_bits / 8 / kCuckooFill;
+    SetReads(report, kCuckooPlaces / std::pow(2, silt.table.filter_tag_bits), 1, costs);
+  } else {
+    return IndexStatus::InvalidArgument("\"" + engine + "\" is no engine of the curve: " + "trie, ordered_trie, " +
+                                        "universal, leveled, silt.");
+  }
+  const double bytes = 1 + overhead / scale.item_bytes;
+  load *= bytes;
+  costs->written = bytes * report.write_amplification;
+  costs->space = bytes * report.space_amplification;
+  costs->peak_space = bytes * report.most_space_amplification;
+  costs->sorted_runs = report.sorted_runs;
+  return s;
 }
 
 }  // namespace cairn

@@ -94,4 +94,29 @@ void SetPeak(const EngineWorkload& workload, EngineCosts* costs);
 const EngineCosts* BestEngine(const std::vector<EngineCosts>& engines, const EngineWorkload& workload,
                               EngineNeeds needs);
 
+// --- The curve over the size: what `cairn model --sizes` prints ---
+
+struct ScaleWorkload {
+  double keys = 0;          // all as popular
+  double item_bytes = 100;  // key and value
+  double buffer_items = 0;  // of a write buffer
+};
+
+// What an engine with its defaults costs (universal: at 16 runs), the log left out.
+struct ScaleCosts {
+  std::string engine;
+  double keys = 0;
+  double load_written = 0;           // write amplification of filling it, each key once in random order,
+  double written = 0;                // and of overwriting it in its steady state
+  double space = 0, peak_space = 0;  // in the steady state
+  double sorted_runs = 0;
+  double memory = 0;                           // filters and indexes, bytes by key
+  double present_reads = 0, absent_reads = 0;  // blocks that a lookup reads, filters and indexes in memory
+  // The same where those of the largest level, depth or run are not; 0: there is no other, or it is not known (silt).
+  double upper_memory = 0, upper_present_reads = 0, upper_absent_reads = 0;
+};
+
+const std::vector<std::string>& ScaleEngines();
+IndexStatus CostsAtScale(const std::string& engine, const ScaleWorkload& workload, ScaleCosts* costs);
+
 }  // namespace cairn

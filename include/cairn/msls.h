@@ -193,11 +193,13 @@ struct Report {
   // Sorted runs that hold data, on average over time: what a lookup of a key that does not exist visits without
   // filters.
   double sorted_runs = 0;
+  // Of these, those of the deepest level or depth; 0: not known.
+  double deepest_runs = 0;
   // Sorted runs that a lookup visits until it finds its key, without filters, for reads that follow the popularity of
   // writes.
   double runs_to_hit = 0;
-  // Of simulations of kLevelDB, kRocksDB, kUniversal and kTrie, else 0: items stored for each live key at most at any
-  // moment, with the outputs of the compaction that is under way, whose inputs are still there.
+  // Of kUniversal and kTrie, and of simulations of kLevelDB and kRocksDB, else 0: items stored for each live key at
+  // most at any moment, with the outputs of the compaction that is under way, whose inputs are still there.
   double most_space_amplification = 0;
 };
 
@@ -210,6 +212,10 @@ IndexStatus LevelItems(const StoreShape& store, const Popularity& popularity, st
 // What the store writes in its steady state: every key has been written, and keys go on being overwritten by their
 // popularity.
 IndexStatus Model(const StoreShape& store, const Popularity& popularity, Report* report);
+
+// The write amplification of filling a kLevelDB, kRocksDB, kUniversal or kTrie store: so many keys, each written once,
+// in random order. InvalidArgument for the other designs.
+IndexStatus ModelLoad(const StoreShape& store, double keys, double* write_amplification);
 
 struct SimulationOptions {
   uint64_t seed = 1;
