@@ -107,6 +107,8 @@ Status CheckPowerLoss(const DBOptions& options, const std::vector<ColumnFamilyDe
   if (options.enable_pipelined_write) what = "enable_pipelined_write";
   if (options.unordered_write) what = "unordered_write";
   if (options.allow_2pc) what = "allow_2pc, which a TransactionDB sets";
+  if (options.two_write_queues) what = "two_write_queues";
+  if (options.allow_mmap_writes) what = "allow_mmap_writes, with which RocksDB syncs no WAL";
   if (options.wal_recovery_mode != rocksdb::WALRecoveryMode::kPointInTimeRecovery &&
       options.wal_recovery_mode != rocksdb::WALRecoveryMode::kAbsoluteConsistency) {
     what = "a wal_recovery_mode that takes writes after lost ones";

@@ -233,10 +233,9 @@ void Bench::MixUniform(uint64_t first, uint64_t count) {
 }
 
 void Bench::CountInCache(CacheIs is) {
-  DatabaseCache* const cache = CairnDB::Of(db_->GetRootDB())->services()->cache();
   constexpr uint64_t kWarm = 20000;
   MixUniform(0, kWarm);
-  if (is == CacheIs::kOff) cache->TEST_Judge(-1);
+  if (is == CacheIs::kOff) CairnDB::Of(db_)->services()->cache()->TEST_Judge(-1);
   MarkSteps(StepMark::kBegin);
   for (uint64_t i = 0; i < count_; ++i) Get(2 * NumberAt(kWarm + i));
   MarkSteps(StepMark::kNext);

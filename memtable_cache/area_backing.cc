@@ -78,6 +78,8 @@ class AreaBacking : public Backing {
     // The kernel replaces a mapping under its lock: a reader that faults meanwhile waits, and finds the copy.
     if (syscall(SYS_mremap, room, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment) == -1) {
       munmap(room, bytes);
+      // The old pages may be gone from these addresses already.
+      MapOver(segment, bytes, MAP_SHARED, fd_, lent->second);
       return false;
     }
     GiveRange(lent->second, bytes);

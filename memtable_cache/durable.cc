@@ -659,6 +659,11 @@ bool DurablePool::MoveHome(char* segment, uint64_t used, uint64_t bytes) {
 
 bool DurablePool::Free(char* segment) {
   if (frozen_.load(std::memory_order_acquire)) return false;
+  FreeMoved(segment);
+  return true;
+}
+
+void DurablePool::FreeMoved(char* segment) {
   {
     const MutexLock lock(&unsynced_mutex_);
     unsynced_.erase(segment);
@@ -671,7 +676,6 @@ bool DurablePool::Free(char* segment) {
   WriteHeader(segment, header);
   ResetTail(segment);
   ClearSyncLines(segment);
-  return true;
 }
 
 }  // namespace cairn

@@ -133,6 +133,8 @@ class DurablePool {
   void MarkFlushed(const std::vector<char*>& segments);
   // A live segment becomes free, unless the pool is frozen (7); whether it did.
   bool Free(char* segment);
+  // The same of one that MoveHome has left, whose entries are at home.
+  void FreeMoved(char* segment);
 
   // A free segment of `bytes` among those that tile `begin` to `begin + length`; null if there is none.
   char* TakeFree(char* begin, uint64_t length, uint64_t bytes);

@@ -30,8 +30,9 @@ class DurableBacking : public Backing {
 
   ~DurableBacking() override {
     ReportFree(0, false);
-    // Where all of it is free, it is one segment.
-    if (area_ != nullptr && pool_->TakeFree(area_, area_bytes_, area_bytes_) != nullptr) Unmap(area_, area_bytes_);
+    if (area_ == nullptr) return;
+    pool_->TakeFree(area_, area_bytes_, area_bytes_);  // where all of it is free, it becomes one segment
+    Unmap(area_, area_bytes_);
   }
 
   Status Map(size_t bytes, char** region) override {
@@ -58,10 +59,12 @@ class DurableBacking : public Backing {
   bool CopyOut(char* segment, size_t used, size_t bytes) override {
     const auto lent = lent_.find(segment);
     if (lent != lent_.end() && pool_->MoveHome(segment, used, bytes)) {
-      pool_->Free(lent->second);
+      pool_->FreeMoved(lent->second);
       lent_.erase(lent);
       return true;
     }
+    // The old pages may be gone from these addresses already.
+    if (lent != lent_.end()) pool_->MapAs(segment, lent->second, bytes).PermitUncheckedError();
     pool_->file()->WriteBack(segment, used);
     return false;
   }

@@ -42,7 +42,8 @@ Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
     return Status::InvalidArgument("sub-MemTable option segment_size is " + std::to_string(size),
                                    "it may be a power of two from 4K to 2M");
   }
-  const uint64_t least = 2 * Backing::kSpareBytes;
+  uint64_t least = 2 * Backing::kSpareBytes;
+  if (options.copy_on_seal) least += options.locked_cache + Backing::kRegionBytes;  // to work in
   if (options.pool_file_limit != 0 && options.pool_file_limit < least) {
     return Status::InvalidArgument("sub-MemTable option pool_file_limit is " + std::to_string(options.pool_file_limit),
                                    "it may be 0, or at least " + std::to_string(least));

@@ -74,7 +74,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
   Totals stop = start;
   constexpr int kWarmRounds = 5, kRounds = 60;
   // A round takes as many flushes as the bound on space allows, twice the keys by default.
-  const double most_flushes = std::max(400000.0, 16 * p.keys() / wal);
+  const double most_flushes = std::clamp(16 * p.keys() / wal, 4e5, 1e7);
   constexpr int kMostStride = 59;  // hits are the slow part and are sampled, at no fixed steps: a round may be as long
   // Counts of distinct keys vary by about the square root of the number of duplicates. Without that the policy, whose
   // thresholds are sharp, locks into short cycles that real stores leave.

@@ -213,7 +213,11 @@ IndexStatus CacheFile::Close() {
 
 IndexStatus CacheFile::Sync(Part part) {
   const size_t bytes = part == Part::kAll ? size_ : kFirstPages;
-  return msync(mapped_, bytes, MS_SYNC) == 0 ? IndexStatus::OK() : Error("cannot be synced");
+  // After a failure the kernel takes the pages for clean: a later success says nothing of them.
+  if (!sync_failed_ && msync(mapped_, bytes, MS_SYNC) == 0) return IndexStatus::OK();
+  const IndexStatus s = Error("cannot be synced");
+  if (!sync_failed_.exchange(true) && stamps()) Forsake();
+  return s;
 }
 
 void CacheFile::Forsake() {
@@ -260,6 +264,8 @@ void CacheFile::SetUsed(uint32_t chunk, uint32_t words) {
 
 void CacheFile::FreeChunk(uint32_t chunk) {
   StoreWord(Entry(chunk), 0);
+  // No chunk ever has that order, so what is left in it is never whole.
+  if (stamps()) StoreWord(Entry(chunk) + 1, 0);
   Order();
 }
 

@@ -27,6 +27,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -105,11 +106,10 @@ class CacheFile {
   uint64_t first_order() const { return shape_.stamps ? opening() << 32 : 1; }
   uint64_t OrderOf(uint32_t chunk) const { return LoadWord(Entry(chunk) + 1); }
 
-  // What was stored before is on the disk when it returns: all of it, or header and owner's words.
+  // What was stored before is on the disk when it returns: all of it, or header and owner's words. After one that has
+  // failed, each fails, and nobody finds a file with stamps any more.
   enum class Part { kAll, kOwner };
   IndexStatus Sync(Part part);
-  // Nobody finds it any more, after a sync that has failed.
-  void Forsake();
   // Everything is on the disk, and stays good under another boot. Nothing in a child of the process that opened it.
   IndexStatus Close();
 
@@ -119,6 +119,7 @@ class CacheFile {
   static constexpr size_t kFirstPages = kPage + kOwnerWords * sizeof(Word);
 
   CacheFile(std::string path, const Shape& shape) : path_(std::move(path)), shape_(shape) {}
+  void Forsake();
   IndexStatus OpenAndLock();
   IndexStatus CheckWhatIsThere(uint64_t bytes) const;
   IndexStatus Map();
@@ -139,6 +140,7 @@ class CacheFile {
   size_t chunks_at_ = 0;
   bool same_boot_ = true;
   bool found_ = false;
+  std::atomic<bool> sync_failed_{false};
   bool lost_power_ = false;
   std::function<uint64_t()> stamp_;
 };

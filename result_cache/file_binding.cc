@@ -178,12 +178,6 @@ void FileBinding::NotePoint(const Point& point) {
   if (file_->lost_power()) file_->Outlived();
 }
 
-bool FileBinding::Settle(cache::CacheFile::Part part) {
-  if (file_->Sync(part).ok()) return true;
-  file_->Forsake();
-  return false;
-}
-
 // ---- spaces ----
 
 Word FileBinding::SpaceChecksum(Word word, uint64_t options) {

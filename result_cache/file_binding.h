@@ -90,7 +90,7 @@ class FileBinding {
   bool lost_power() const { return file_->lost_power(); }
   void SetStamp(std::function<uint64_t()> stamp) { file_->SetStamp(std::move(stamp)); }
   // Everything that was taken out of the file before stays out of it. False: nobody will find the file any more.
-  bool Settle(cache::CacheFile::Part part);
+  bool Settle(cache::CacheFile::Part part) { return file_->Sync(part).ok(); }
   // Files of the database have come to be in a way that the WAL does not know. Only while this process has it open;
   // nothing before Bind or while it is closed.
   void Refresh();

@@ -566,28 +566,35 @@ bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, const Belief&
   // What has lost power has any item of this life of the chunk, and says nothing of where they end.
   const bool lost_power = options_.file->lost_power();
   const size_t end = lost_power ? chunk_words_ : std::min<size_t>(there.used, chunk_words_);
+  const bool stamps = options_.file->stamps();
+  bool damaged = false;  // behind a damaged item nothing tells where the next begins
   size_t used = 0;
   for (size_t at = 0; at < end;) {
     const uint64_t place = uint64_t{chunk} * chunk_words_ + at;
     Word* const words = WordsAt(place);
     const ItemHeader header = ItemHeader::Decode(words[0]);
     // Without a time to expire at, an Item has a word less than this header says.
-    const bool fits = header.words() <= end - at && !(header.expires() && words[1] == 0);
+    const bool fits = header.words() <= end - at && !(header.expires() && words[1] == 0) &&
+                      !(stamps && header.bytes() > options_.apart_bytes + 4 * sizeof(Word));
     const bool whole = fits && ChecksumIsRight(words, SaltOf(place));
-    const bool known = whole || (fits && !lost_power && (!options_.file->stamps() || IsDead(words)));
-    if (known) {
+    if (whole || (fits && !stamps)) {
       if (!whole || !RecoverItem(place, queue, belief)) MarkDead(words);
       used = at += header.words();
-    } else if (options_.file->stamps()) {
-      // Word by word, so that no whole item stays that is in no index.
-      if (words[0] != 0) StoreWord(words, 0);
-      ++at;
+    } else if (stamps) {
+      // A dead item, or word by word, so that no whole item stays that is in no index.
+      const bool dead = fits && !lost_power && !damaged && IsDead(words);
+      const size_t cleared = dead ? header.words() : 1;
+      damaged |= !dead && words[0] != 0;
+      for (size_t i = 0; i < cleared; ++i) {
+        if (words[i] != 0) StoreWord(words + i, 0);
+      }
+      at += cleared;
     } else {
       break;  // damaged
     }
   }
   // Who was killed has left at most one item behind the end.
-  if (options_.file->stamps() && end < chunk_words_) StoreWord(WordsAt(uint64_t{chunk} * chunk_words_ + end), 0);
+  if (stamps && end < chunk_words_) StoreWord(WordsAt(uint64_t{chunk} * chunk_words_ + end), 0);
   options_.file->SetUsed(chunk, static_cast<uint32_t>(used));
   queues_[queue].push_back({chunk, static_cast<uint32_t>(used), Ticks()});
   next_order_ = std::max(next_order_, there.order + 1);

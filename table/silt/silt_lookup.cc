@@ -84,10 +84,11 @@ bool SiltTables::AddStores(const rocksdb::VersionStorageInfo& storage) {
       const EctTableProbe* const reader = ReaderOf(file);
       if (reader == nullptr) return false;
       ++tables_;
-      const size_t last = PartOf(HashOf(*hash_, file.largest_key));
-      for (size_t part = PartOf(HashOf(*hash_, file.smallest_key)); part <= last; ++part) {
+      const uint64_t first = HashOf(*hash_, file.smallest_key), last = HashOf(*hash_, file.largest_key);
+      for (size_t part = PartOf(first); part <= PartOf(last); ++part) {
         if (parts[part].size() == kMostStores) return false;
-        parts[part].push_back({reader->filter_of_store(), reader, &file, level});
+        parts[part].push_back({reader->filter_of_store(), reader, &file, level, static_cast<uint16_t>(first >> 48),
+                               static_cast<uint16_t>(last >> 48)});
       }
     }
   }
@@ -128,19 +129,22 @@ class SiltTables::Search {
       : version_(version), request_(request), hash_(hash) {}
 
   void AskStore(const Store& store) {
-    if (!store.filter.MayContain(hash_) || !store.reader->MayHold(hash_)) {
-      ++kept_from_;
+    if (!store.Covers(hash_)) return;
+    if (store.filter.MayContain(hash_)) {
+      Ask(*store.reader, store.level);
     } else {
-      LookInto(*store.reader, store.level);
+      ++kept_from_;
     }
   }
-  void AskSorted(const Sorted& table, int level) {
-    if (table.reader->MayHold(hash_)) {
-      LookInto(*table.reader, level);
-    } else {
+  void Ask(const EctTableProbe& reader, int level) {
+    if (!reader.MayHold(hash_)) {
       ++kept_from_;
-      table.reader->CountKeptFromLast();
+      reader.CountKeptFromLast();
+      return;
     }
+    if (!lookup_.has_value()) lookup_.emplace(version_, request_);
+    const Status s = reader.Find(request_.options, request_.key.internal_key(), hash_, lookup_->context());
+    found_ = lookup_->Take(s, level) == VersionLookup::Next::kNothing;
   }
   bool found() const { return found_; }
 
@@ -155,12 +159,6 @@ class SiltTables::Search {
   }
 
  private:
-  void LookInto(const EctTableProbe& reader, int level) {
-    if (!lookup_.has_value()) lookup_.emplace(version_, request_);
-    const Status s = reader.Find(request_.options, request_.key.internal_key(), hash_, lookup_->context());
-    found_ = lookup_->Take(s, level) == VersionLookup::Next::kNothing;
-  }
-
   Version* const version_;
   const VersionRequest& request_;
   const uint64_t hash_;
@@ -181,7 +179,7 @@ void SiltTables::Get(Version* version, const VersionRequest& request) const {
   const size_t first = FirstSorted(hash);
   size_t sorted = first;
   while (sorted < sorted_.size() && sorted_[sorted].first <= hash && !search.found()) {
-    search.AskSorted(sorted_[sorted++], last_level_);
+    search.Ask(*sorted_[sorted++].reader, last_level_);
   }
   if (search.Sampled()) {
     // As RocksDB's own way does for each table that it asks, the last of which is the one that has the key, if one has.
@@ -190,7 +188,7 @@ void SiltTables::Get(Version* version, const VersionRequest& request) const {
       port::SampleRead(file.file_metadata, has_it ? port::ReadFound::kValue : port::ReadFound::kNoValue);
     };
     for (const Store* asked = begin; asked != store; ++asked) {
-      sample(*asked->file, brought && sorted == first && asked + 1 == store);
+      if (asked->Covers(hash)) sample(*asked->file, brought && sorted == first && asked + 1 == store);
     }
     for (size_t i = first; i < sorted; ++i) sample(*sorted_[i].file, brought && i + 1 == sorted);
   }

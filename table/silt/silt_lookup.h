@@ -46,6 +46,9 @@ class SiltTables : public OfVersion {
     const EctTableProbe* reader = nullptr;
     const rocksdb::FdWithKeyRange* file = nullptr;
     int level = 0;
+    uint16_t first = 0, last = 0;  // first bits of its hashes
+
+    bool Covers(uint64_t hash) const { return hash >> 48 >= first && hash >> 48 <= last; }
   };
   struct Sorted {
     uint64_t first = 0, last = 0;  // hashes

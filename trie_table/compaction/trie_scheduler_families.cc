@@ -132,7 +132,8 @@ uint64_t TrieScheduler::AskOldestSnapshotLocked() {
 // Nobody tells of a release that comes before the plan waits for it. So they are looked at once more from then on.
 void TrieScheduler::LookAtSnapshotsLocked(TrieFamily* family) {
   uint64_t found = AskOldestSnapshotLocked();
-  while (true) {
+  constexpr int kMostLooks = 4;  // then the scheduler looks again
+  for (int looks = 1;; ++looks) {
     const uint64_t awaited = family->plan->AwaitedSnapshot();
     family->plan->SetOldestSnapshot(found);
     if (awaited != 0 && awaited != found) WakeLocked();
@@ -140,6 +141,10 @@ void TrieScheduler::LookAtSnapshotsLocked(TrieFamily* family) {
     awaits_snapshot_ = true;
     const uint64_t now = AskOldestSnapshotLocked();
     if (now == found) return;
+    if (looks == kMostLooks) {
+      family->stale = true;
+      return WakeLocked();
+    }
     found = now;
   }
 }
