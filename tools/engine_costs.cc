@@ -418,8 +418,9 @@ const EngineCosts* BestEngine(const std::vector<EngineCosts>& engines, const Eng
 
 namespace {
 
-// Of memory for an item beside its filter: indexes of blocks, of buckets that overflow, and order filters; measured.
-constexpr double kIndexBytes = 0.55, kHTableBytes = 0.6, kEctIndexBytes = 0.11;
+// Of memory for an item beside its Bloom filter: indexes of blocks, with order filters; of buckets that overflow; of a
+// SortedStore. Measured with write buffers of 64 MiB; small tables take more.
+constexpr double kIndexBytes = 0.55, kOrderedIndexBytes = 1.8, kHTableBytes = 0.15, kEctIndexBytes = 0.11;
 // Lookups that a table of a trie in hash order lets read in vain; measured.
 constexpr double kHTableErrors = 4e-5;
 // Of lookups that pass a table's Bloom filter in vain, those that its order filter lets read.
@@ -507,7 +508,7 @@ IndexStatus CostsAtScale(const std::string& engine, const ScaleWorkload& scale, 
     writes.popularity = keys;
     s = ModelKeyTrie(trie, shape_of(Design::kTrie), writes, &report);
     if (s.ok()) s = ModelKeyTrieLoad(trie, shape_of(Design::kTrie), writes, &load);
-    costs->memory = report.space_amplification * (trie.filter_bits / 8 + kIndexBytes);
+    costs->memory = report.space_amplification * (trie.filter_bits / 8 + kOrderedIndexBytes);
     SetReads(report, BloomErrors(trie.filter_bits) * kOrderFilterErrors, 0, costs);
     SetReadsFromDisk(LargestShare(report), report.deepest_runs, 1, costs);
   } else if (engine == "universal" || engine == "leveled") {
