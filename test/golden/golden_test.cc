@@ -387,7 +387,7 @@ TEST_F(LaterVersionTest, OfAResultCacheFile) {
   EXPECT_EQ(ChangeFiles(kAnswers,
                         [](std::string* bytes) {
                           constexpr size_t kChecksumAt = 56;
-                          ++(*bytes)[8];
+                          (*bytes)[8] = 4;  // 3 is that of survive_power_loss
                           const uint64_t sum = XXH3_64bits(bytes->data(), kChecksumAt);
                           bytes->replace(kChecksumAt, sizeof(sum), reinterpret_cast<const char*>(&sum), sizeof(sum));
                           return true;
@@ -397,7 +397,7 @@ TEST_F(LaterVersionTest, OfAResultCacheFile) {
   EXPECT_OK(OpenAndRead(golden));
   EXPECT_TRUE(Bytes(path_ + "/" + kAnswers) == before);
   const std::string log = Bytes(path_ + "/LOG");
-  EXPECT_CONTAINS(log, "it is in memory only: result cache file " + path_ + "/" + kAnswers + " has format version 3; ");
+  EXPECT_CONTAINS(log, "it is in memory only: result cache file " + path_ + "/" + kAnswers + " has format version 4; ");
 }
 
 }  // namespace
