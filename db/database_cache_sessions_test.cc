@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -409,7 +410,11 @@ class Session {
     const size_t at = 1 + random_.Uniform(handles_.size() - 1);
     const std::string name = handles_[at]->GetName();
     // RocksDB dies of a family that is gone before its flush has told listeners of a stall (docs/rocksdb_faults.md).
-    Status s = db_->WaitForCompact(rocksdb::WaitForCompactOptions());
+    // Now and then its compactions find more to do for ever.
+    rocksdb::WaitForCompactOptions wait;
+    wait.timeout = std::chrono::seconds(20);
+    Status s = db_->WaitForCompact(wait);
+    if (s.IsTimedOut()) return Status::OK();
     if (s.ok()) s = db_->DropColumnFamily(handles_[at]);
     if (s.ok()) s = db_->DestroyColumnFamilyHandle(handles_[at]);
     handles_.erase(handles_.begin() + static_cast<ptrdiff_t>(at));

@@ -411,7 +411,7 @@ class TrieSimulationTest(ProgramTest):
         with open(os.path.join(SOURCE, "docs", "design", "trie.md"), encoding="utf-8") as file:
             page = file.read()
         command = re.search(r"^build/bench/trie_simulation (.*)$", page, re.MULTILINE).group(1)
-        claimed = re.search(r"^\| 16, 15 \(20\) \| ([\d.]+) \|", page, re.MULTILINE).group(1)
+        claimed = re.search(r"([\d.]+) with 16 and 15", page).group(1)
         done = subprocess.run([self.PROGRAM, *shlex.split(command)], capture_output=True, text=True, check=True)
         last = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ ", line)][-1]
         self.assertAlmostEqual(float(last[1]), float(claimed), delta=0.02)
