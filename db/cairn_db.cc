@@ -298,13 +298,17 @@ bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFa
   // A cache in a file hears of batches, with their WALs. RocksDB says what it has against a family that is null.
   const bool in_file = cache != nullptr && cache->in_file();
   if (fast == nullptr || in_file || family == nullptr || bytes > kMostEntryBytes / 2) return false;
-  const DatabaseCache::WriteScope scope(cache, family->GetID(), key);
   const FastWrites::Entry entry{type, family->GetID(), key, value};
   const auto write = [&](const rocksdb::WriteOptions& with, uint64_t* sequence) {
     return fast->Write(with, entry, sequence, status);
   };
-  DurableWrites* const durable = services()->durable();
-  return durable == nullptr ? write(options, nullptr) : durable->WriteEntry(this, options, bytes, write, status);
+  const auto write_entry = [&] {
+    DurableWrites* const durable = services()->durable();
+    return durable == nullptr ? write(options, nullptr) : durable->WriteEntry(this, options, bytes, write, status);
+  };
+  if (cache == nullptr) return write_entry();
+  const DatabaseCache::WriteScope scope(cache, family->GetID(), key);
+  return write_entry();
 }
 
 Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
