@@ -465,6 +465,12 @@ TEST_F(DatabaseCacheFileTest, SurvivesALossOfPowerOnlyWithAWalThatTellsAll) {
   options.allow_2pc = true;
   refused(options);
   options = with(file);
+  options.two_write_queues = true;
+  refused(options);
+  options = with(file);
+  options.allow_mmap_writes = true;
+  refused(options);
+  options = with(file);
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   refused(options);
   // Closed and killed, it is as any other.

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cairn/memtable.h"
 #include "db/dbformat.h"
 #include "gtest/gtest.h"
 #include "memtable_cache/durable_backing.h"
@@ -553,6 +554,20 @@ TEST(CacheModelTest, WritersInAnAreaMissOnlyWhereOthersTakeItsLines) {
     }
     EXPECT_LE(copied.misses, in_place.misses);
   }
+}
+
+// An area is a part of the pool file; a factory without one is refused nothing.
+TEST(AreaTest, APoolFileHasRoomForItsArea) {
+  SubMemTableOptions options;
+  options.pool_file_limit = 2 * Backing::kSpareBytes;
+  options.copy_on_seal = true;
+  EXPECT_TRUE(ValidateSubMemTableOptions(options).ok());
+  options.durable = true;
+  EXPECT_TRUE(ValidateSubMemTableOptions(options).ok());
+  options.locked_cache = 4 << 20;
+  EXPECT_TRUE(ValidateSubMemTableOptions(options).IsInvalidArgument());
+  options.pool_file_limit *= 2;
+  EXPECT_TRUE(ValidateSubMemTableOptions(options).ok());
 }
 
 }  // namespace

@@ -34,6 +34,11 @@ const OptionTypes& SubMemTableOptionTypes() {
   return *types;
 }
 
+// Of the pool file, to work in; 0: full segments stay where they are.
+uint64_t AreaInFile(const SubMemTableOptions& options) {
+  return options.durable && options.copy_on_seal ? options.locked_cache : 0;
+}
+
 }  // namespace
 
 Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
@@ -43,7 +48,7 @@ Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
                                    "it may be a power of two from 4K to 2M");
   }
   uint64_t least = 2 * Backing::kSpareBytes;
-  if (options.copy_on_seal) least += options.locked_cache + Backing::kRegionBytes;  // to work in
+  if (AreaInFile(options) != 0) least += AreaInFile(options) + Backing::kRegionBytes;
   if (options.pool_file_limit != 0 && options.pool_file_limit < least) {
     return Status::InvalidArgument("sub-MemTable option pool_file_limit is " + std::to_string(options.pool_file_limit),
                                    "it may be 0, or at least " + std::to_string(least));
@@ -169,8 +174,7 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking() const {
     cache = CacheReservation::Acquire(wanted);
   }
   if (in_file) {
-    const uint64_t area_bytes = options_.copy_on_seal ? options_.locked_cache : 0;
-    return NewDurableBacking(durable_pool_, options_.pool_file_limit, area_bytes, std::move(cache));
+    return NewDurableBacking(durable_pool_, options_.pool_file_limit, AreaInFile(options_), std::move(cache));
   }
   if (cache == nullptr && !options_.copy_on_seal) return NewPlainBacking();
   return NewAreaBacking(std::move(cache), options_.copy_on_seal ? SealBy::kCopy : SealBy::kStaying,

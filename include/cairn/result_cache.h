@@ -46,7 +46,8 @@ struct DatabaseCacheOptions {
 
   // The file survives a loss of power, too: what is found then was synced, and is right at the state of the database
   // that is left. Each flush of a memtable syncs WAL and file once more, and an item takes 8 bytes more. Needs a path,
-  // and a WAL for every write; not with pipelined or unordered writes, nor a TransactionDB.
+  // and a WAL for every write; not with pipelined or unordered writes, two_write_queues, allow_mmap_writes, nor a
+  // TransactionDB.
   bool survive_power_loss = false;
 
   // Charges its memory to the block cache of the default column family (as CacheEntryRole::kMisc), which then holds
