@@ -22,6 +22,22 @@ struct HazardRecord {
 HazardRecord* TakeHazardRecord();
 void GiveBack(HazardRecord* record);
 
+// A record of its own for as long as it lives, such as of a thread.
+class OwnedHazard {
+ public:
+  OwnedHazard() : record_(TakeHazardRecord()) {}
+  ~OwnedHazard() { GiveBack(record_); }
+  OwnedHazard(const OwnedHazard&) = delete;
+  OwnedHazard& operator=(const OwnedHazard&) = delete;
+
+  HazardRecord* record() const { return record_; }
+  // Whether it protects something now. Relaxed: only its owner may ask.
+  bool InUse() const { return record_->object.load(std::memory_order_relaxed) != nullptr; }
+
+ private:
+  HazardRecord* const record_;
+};
+
 // Calls `free` when no thread protects `object`, which no reader can find any more: now, or in a later call of this.
 void Retire(const void* object, std::function<void()> free);
 

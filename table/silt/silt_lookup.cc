@@ -34,21 +34,8 @@ __attribute__((noinline)) void CountKeptFromInPerfContext(uint64_t tables) {
   PERF_COUNTER_ADD(bloom_sst_miss_count, tables);
 }
 
-// What a thread's lookup protects.
-class LookupHazard {
- public:
-  LookupHazard() : record_(TakeHazardRecord()) {}
-  ~LookupHazard() { GiveBack(record_); }
-  LookupHazard(const LookupHazard&) = delete;
-  LookupHazard& operator=(const LookupHazard&) = delete;
-
-  HazardRecord* record() const { return record_; }
-  // A merge operator may look up a key within a lookup. Relaxed: nobody else writes it.
-  bool InUse() const { return record_->object.load(std::memory_order_relaxed) != nullptr; }
-
- private:
-  HazardRecord* const record_;
-};
+// Of a thread's lookup in a SILT store; a merge operator may look up another key within it.
+struct LookupHazard : OwnedHazard {};
 
 const EctTableProbe* ReaderOf(const FdWithKeyRange& file) { return EctTableProbe::Of(port::PinnedReaderOf(file.fd)); }
 

@@ -11,6 +11,7 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
+#include "db/cairn_db.h"
 #include "gtest/gtest.h"
 #include "rocksdb/advanced_cache.h"
 #include "rocksdb/cache.h"
@@ -262,6 +263,7 @@ TEST_F(SiltTest, LookupsAnswerAsTheyDoTableByTable) {
     EXPECT_NEAR(static_cast<double>(end.second - between.second), static_cast<double>(between.second - start.second),
                 50);
   }
+  EXPECT_EQ(CairnDB::Of(db_.get())->services()->silt_lookups()->made(), 1u) << "of one Version";
   for (const rocksdb::Snapshot* snapshot : snapshots) {
     if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
   }

@@ -36,19 +36,14 @@ struct FilterMemo {
 
 class FilterThread {
  public:
-  FilterThread() : hazard_(TakeHazardRecord()), lookup_hazard_(TakeHazardRecord()) {}
-  ~FilterThread() {
-    GiveBack(lookup_hazard_);
-    GiveBack(hazard_);
-  }
+  FilterThread() = default;
   FilterThread(const FilterThread&) = delete;
   FilterThread& operator=(const FilterThread&) = delete;
 
-  HazardRecord* hazard() const { return hazard_; }
+  HazardRecord* hazard() const { return hazard_.record(); }
   // Of a lookup as a whole: what it protects lives while it asks containers, which need the other one.
-  HazardRecord* lookup_hazard() const { return lookup_hazard_; }
-  // Whether it protects something now. Relaxed: nobody else writes it.
-  bool InLookup() const { return lookup_hazard_->object.load(std::memory_order_relaxed) != nullptr; }
+  HazardRecord* lookup_hazard() const { return lookup_hazard_.record(); }
+  bool InLookup() const { return lookup_hazard_.InUse(); }
   // One for each depth of the trie, so that a lookup may go down twice.
   FilterMemo* MemoOf(uint64_t hash, int depth) { return &memos_[(hash + static_cast<uint64_t>(depth)) % kMemos]; }
   // Of the key at a place in the thread's MultiGet.
@@ -111,8 +106,8 @@ class FilterThread {
     useful_ = 0;
   }
 
-  HazardRecord* const hazard_;
-  HazardRecord* const lookup_hazard_;
+  const OwnedHazard hazard_;
+  const OwnedHazard lookup_hazard_;
   // The thread's own, found once: finding them takes longer than a lookup that the memos answer.
   const rocksdb::PerfLevel* const perf_level_ = &rocksdb::perf_level;
   rocksdb::PerfContext* const perf_context_ = rocksdb::get_perf_context();

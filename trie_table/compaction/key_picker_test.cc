@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -830,6 +831,18 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
 }
 
 // Tables of one level that have the versions of a key in common, and are more than one compaction may take.
+// So many of one level, 1 and on, each of which shares a key with the next: one container of one slot.
+constexpr uint64_t kTables = 20;
+void AddTablesThatShareKeys(KeyShape* shape) {
+  for (uint64_t i = 1; i <= kTables; ++i) {
+    const std::string first(1, static_cast<char>('a' + i)), last(1, static_cast<char>('b' + i));
+    TrieFile file = FileOf(i, shape->LastLevel(1), first, last);
+    file.bytes = 1 << 20;
+    file.only_live = true;
+    shape->Add(file);
+  }
+}
+
 // A compaction whose outputs are as its inputs were, which are neighbours of one level. Returns how many.
 size_t WriteAgain(const TrieJob& job, KeyShape* shape, uint64_t* last_number) {
   const std::vector<const TrieFile*> level = shape->FilesIn(job.output_level, job.runs.front().range);
@@ -853,14 +866,7 @@ TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
-  constexpr uint64_t kTables = 20;
-  for (uint64_t i = 1; i <= kTables; ++i) {
-    const std::string first(1, static_cast<char>('a' + i)), last(1, static_cast<char>('b' + i));
-    TrieFile file = FileOf(i, shape.LastLevel(1), first, last);
-    file.bytes = 1 << 20;
-    file.only_live = true;
-    shape.Add(file);
-  }
+  AddTablesThatShareKeys(&shape);
   TrieJob job;
   EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job), ManualStep::kDone);
   uint64_t next = kTables, jobs = 0;
@@ -876,15 +882,9 @@ TEST(KeyPickerTest, EveryTableOfALargeSlotIsWrittenAgainByPeriod) {
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
-  constexpr uint64_t kTables = 20;
-  std::vector<uint64_t> old;
-  for (uint64_t i = 1; i <= kTables; ++i) {
-    const std::string first(1, static_cast<char>('a' + i)), last(1, static_cast<char>('b' + i));
-    TrieFile file = FileOf(i, shape.LastLevel(1), first, last);
-    file.bytes = 1 << 20;
-    shape.Add(file);
-    old.push_back(i);
-  }
+  AddTablesThatShareKeys(&shape);
+  std::vector<uint64_t> old(kTables);
+  std::iota(old.begin(), old.end(), 1);
   ASSERT_EQ(shape.ContainersAt(1).size(), 1u);
   ASSERT_GT(shape.ContainersAt(1)[0].bytes, picker.sizes().largest_job);
   TrieJob job;
