@@ -101,6 +101,10 @@ part() {
     # Its end, and the first of what failed, last: CI may show few lines.
     {
       tail -n 40 "$outputs/last"
+      # What a test was at that ended after its time.
+      awk '/^ +Start +[0-9]+:|^ *[0-9]+\/[0-9]+ Test|^[0-9]+% tests/ { if (hung != "") print hung, at; hung = at = "" }
+           /\*\*\*Timeout/ { hung = $4 }
+           /^\[ +(RUN|OK|FAILED|SKIPPED) / { at = $2 == "RUN" ? $0 : "" }' "$outputs/last"
       grep -hE -A 3 ': Failure$|ERROR: |Assertion|terminate called|(error|warning): ' "$outputs/last" | head -n 12 | cut -c 1-200
     } >"$outputs/${#failed_parts[@]}"
   fi

@@ -198,7 +198,7 @@ if(CAIRN_BUILD_TESTS)
 endif()
 # After so many seconds a test counts as one that hangs: many times what the longest takes by itself, because the machine may be
 # busy. The sanitizers take 5 to 15 times the time, and only the long tests' is near the limit.
-set(cairn_timeout 1800)
+set(cairn_timeout 900)
 if(CAIRN_SANITIZE)
   set(cairn_timeout 9000)
 endif()

@@ -297,7 +297,7 @@ bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFa
   DatabaseCache* const cache = services()->cache();
   // A cache in a file hears of batches, with their WALs. RocksDB says what it has against a family that is null.
   const bool in_file = cache != nullptr && cache->in_file();
-  if (fast == nullptr || in_file || family == nullptr || bytes > kMostEntryBytes / 2) return false;
+  if (in_file || family == nullptr || bytes > kMostEntryBytes / 2) return false;
   const FastWrites::Entry entry{type, family->GetID(), key, value};
   const auto write = [&](const rocksdb::WriteOptions& with, uint64_t* sequence) {
     return fast->Write(with, entry, sequence, status);
@@ -313,6 +313,7 @@ bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFa
 
 Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
                     const Slice& value) {
+  if (services()->fast_writes() == nullptr) return DBImpl::Put(options, family, key, value);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeValue, key, value, &s) ? s
                                                                           : DBImpl::Put(options, family, key, value);
@@ -320,12 +321,14 @@ Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyH
 
 Status CairnDB::Merge(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
                       const Slice& value) {
+  if (services()->fast_writes() == nullptr) return DBImpl::Merge(options, family, key, value);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeMerge, key, value, &s) ? s
                                                                           : DBImpl::Merge(options, family, key, value);
 }
 
 Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key) {
+  if (services()->fast_writes() == nullptr) return DBImpl::Delete(options, family, key);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeDeletion, key, Slice(), &s) ? s
                                                                                : DBImpl::Delete(options, family, key);
@@ -333,6 +336,7 @@ Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFami
 
 Status CairnDB::SingleDelete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
                              const Slice& key) {
+  if (services()->fast_writes() == nullptr) return DBImpl::SingleDelete(options, family, key);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeSingleDeletion, key, Slice(), &s)
              ? s
@@ -486,14 +490,34 @@ inline Status CairnDB::AskCache(DatabaseCache* cache, const ReadOptions& options
   return s;
 }
 
+inline Status CairnDB::GetUnexpired(const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
+  const uint64_t before = ExpiredBefore(get_options.column_family, immutable_db_options_.clock);
+  return before == 0 ? DBImpl::GetImpl(options, key, get_options) : GetSince(before, options, key, get_options);
+}
+
+Status CairnDB::GetSince(uint64_t before, const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
+  const Status s = DBImpl::GetImpl(options, key, get_options);
+  if (!s.ok() || get_options.value == nullptr || !get_options.get_value) return s;
+  if (TtlStampOf(*get_options.value) >= before) return s;
+  get_options.value->Reset();
+  return Status::NotFound();
+}
+
 // What RocksDB does here first, a copy of the options above all, takes as long as an answer of the cache.
 Status CairnDB::Get(const ReadOptions& options, ColumnFamilyHandle* family, const Slice& key,
                     rocksdb::PinnableSlice* value, std::string* timestamp) {
+  DatabaseCache* const cache = services()->cache();
+  if (cache == nullptr || !cache->asked()) return DBImpl::Get(options, family, key, value, timestamp);
+  return GetFirstFrom(cache, options, family, key, value, timestamp);
+}
+
+__attribute__((noinline)) Status CairnDB::GetFirstFrom(DatabaseCache* cache, const ReadOptions& options,
+                                                       ColumnFamilyHandle* family, const Slice& key,
+                                                       rocksdb::PinnableSlice* value, std::string* timestamp) {
   using rocksdb::Env;
   const bool plain = timestamp == nullptr &&
                      (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kGet);
-  DatabaseCache* const cache = plain ? CacheFor(options) : nullptr;
-  if (cache == nullptr || !cache->asked()) return DBImpl::Get(options, family, key, value, timestamp);
+  if (!plain || CacheFor(options) == nullptr) return DBImpl::Get(options, family, key, value, timestamp);
   if (__builtin_expect(LiesIn(key, *value->GetSelf()), 0)) {
     return Get(options, family, key.ToString(), value, timestamp);
   }
@@ -513,24 +537,18 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
   const bool plain = get_options.value != nullptr && get_options.get_value && get_options.columns == nullptr &&
                      get_options.timestamp == nullptr && get_options.value_found == nullptr &&
                      get_options.callback == nullptr && get_options.is_blob_index == nullptr;
-  if (cache != nullptr && plain && cache->AskedOrPassedBy()) {
-    if (__builtin_expect(LiesIn(key, *get_options.value->GetSelf()), 0)) {
-      return GetImpl(options, key.ToString(), get_options);
-    }
-    return AskCache(cache, options, get_options.column_family, key, get_options.value,
-                    [&](rocksdb::PinnableSlice* /*value*/) { return GetUnexpired(options, key, get_options); });
-  }
+  if (cache != nullptr && plain && cache->AskedOrPassedBy()) return GetFirstFrom(cache, options, key, get_options);
   if (options.read_tier != rocksdb::kPersistedTier) return GetUnexpired(options, key, get_options);
   return GetUnexpired(ForMemTables(options), key, get_options);
 }
 
-Status CairnDB::GetUnexpired(const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
-  const Status s = DBImpl::GetImpl(options, key, get_options);
-  if (!s.ok() || get_options.value == nullptr || !get_options.get_value) return s;
-  const uint64_t before = ExpiredBefore(get_options.column_family, immutable_db_options_.clock);
-  if (TtlStampOf(*get_options.value) >= before) return s;
-  get_options.value->Reset();
-  return Status::NotFound();
+__attribute__((noinline)) Status CairnDB::GetFirstFrom(DatabaseCache* cache, const ReadOptions& options,
+                                                       const Slice& key, GetImplOptions& get_options) {
+  if (__builtin_expect(LiesIn(key, *get_options.value->GetSelf()), 0)) {
+    return GetImpl(options, key.ToString(), get_options);
+  }
+  return AskCache(cache, options, get_options.column_family, key, get_options.value,
+                  [&](rocksdb::PinnableSlice* /*value*/) { return GetUnexpired(options, key, get_options); });
 }
 
 void CairnDB::MultiGetUnexpired(const ReadOptions& options, size_t count, ColumnFamilyHandle** families,

@@ -240,7 +240,7 @@ class CairnDB final : public port::DbImpl {
   void CompactionsAborted() override;
   void CompactionsResumed() override;
 
-  // False: nothing has happened, and the write is to take a batch.
+  // False: nothing has happened, and the write is to take a batch. REQUIRES: there are fast writes.
   bool WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, rocksdb::ValueType type,
                   const rocksdb::Slice& key, const rocksdb::Slice& value, rocksdb::Status* status);
   // What a manual compaction of the family shall take along; all families with atomic_flush.
@@ -258,9 +258,18 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status AskCache(DatabaseCache* cache, const rocksdb::ReadOptions& options,
                            rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& key,
                            rocksdb::PinnableSlice* value, const ReadTree& read_tree);
+  // REQUIRES: the cache is asked; of the second, that it may answer.
+  rocksdb::Status GetFirstFrom(DatabaseCache* cache, const rocksdb::ReadOptions& options,
+                               rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& key,
+                               rocksdb::PinnableSlice* value, std::string* timestamp);
+  rocksdb::Status GetFirstFrom(DatabaseCache* cache, const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
+                               GetImplOptions& get_options);
   // RocksDB's own reads, but of what has expired.
   rocksdb::Status GetUnexpired(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
                                GetImplOptions& get_options);
+  // Without what has a stamp below this.
+  rocksdb::Status GetSince(uint64_t before, const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
+                           GetImplOptions& get_options);
   void MultiGetUnexpired(const rocksdb::ReadOptions& options, size_t count, rocksdb::ColumnFamilyHandle** families,
                          const rocksdb::Slice* keys, rocksdb::PinnableSlice* values, std::string* timestamps,
                          rocksdb::Status* statuses, bool sorted_input);

@@ -288,6 +288,17 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   }
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   cairn::FastWrites* const fast = ours->services()->fast_writes();
+  // What does not go to memtables becomes readable with another write, at commit.
+  cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
+  if (fast == nullptr && ours->services()->durable() == nullptr && wbwi == nullptr &&
+      (cache == nullptr || !cache->in_file())) {
+    const Status s = ours->CheckBatch(batch);
+    if (!s.ok()) return s;
+    const cairn::DatabaseCache::WriteScope scope(cache, batch);
+    return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                          seq_used, batch_count, pre_release_callback, post_memtable_callback, nullptr,
+                          CAIRN_MORE_WRITE_ARGUMENTS);
+  }
   if (fast != nullptr && !fast->IsReady()) {
     const auto stop = [this](const Status& s) {
       const InstrumentedMutexLock lock(&mutex_);
@@ -331,8 +342,6 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
     if (fast != nullptr) fast->NoteQueued();
     return s;
   };
-  // What does not go to memtables becomes readable with another write, at commit.
-  cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
   if (cache == nullptr) {
     return ours->WriteChecked(options, batch, wbwi != nullptr,
                               [&](const WriteOptions& with) { return write(with, log_used, seq_used); });

@@ -15,6 +15,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "file/sst_file_manager_impl.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/file_system.h"
@@ -565,8 +566,16 @@ class FaultTest : public ShutdownTest {
     ASSERT_OK(Flush());
   }
 
+  // What has recovered from a full disk tells its listeners beside a close, and then locks what is gone (a fault of
+  // RocksDB's).
+  void EndRecovery() { static_cast<rocksdb::SstFileManagerImpl*>(options_.sst_file_manager.get())->Close(); }
+
+  void TearDown() override { EndRecovery(); }
+
   void Reopen() {
+    if (db_ != nullptr) EndRecovery();
     db_.reset();
+    options_.sst_file_manager = test::NewImpatientSstFileManager(env_.get());
     db_ = Open(options_, dir_ / "db");
     ASSERT_NE(db_, nullptr);
     writer_->Reopened(db_.get(), db_->DefaultColumnFamily());

@@ -296,7 +296,8 @@ class CachePowerTest : public ::testing::Test {
         const std::string& to = goes_on ? work : image;
         fs::create_directories(to);
         const uint64_t kind = random.Uniform(6);
-        ASSERT_TRUE(disk.Write(to, kind < 2 ? Loss::kNone : kind == 2 ? Loss::kAll : Loss::kSome, random.Next()));
+        const Loss left = kind < 2 ? Loss::kNone : kind == 2 ? Loss::kAll : Loss::kSome;
+        ASSERT_EQ(disk.Write(to, left, random.Next()), "");
         const uint64_t boot = boot_ + (kind == 0 ? 0 : 1);
         if (goes_on) {
           boot_ = boot;
@@ -427,7 +428,7 @@ TEST_F(CachePowerTest, CostsAndShare) {
   DiskImage disk;
   for (const Event& event : events) disk.Play(event);
   for (const Loss loss : {Loss::kNone, Loss::kSome, Loss::kAll}) {
-    ASSERT_TRUE(disk.Write(work, loss, 1));
+    ASSERT_EQ(disk.Write(work, loss, 1), "");
     *seen_ = Seen();
     ASSERT_TRUE(Judge(work, ++boot_, options));
     EXPECT_EQ(seen_->wrong, 0u) << seen_->message;

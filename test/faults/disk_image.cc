@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <random>
 
@@ -21,6 +23,10 @@ void ApplyChange(uint64_t size, const std::vector<Chunk>& chunks, std::string* b
     const uint64_t length = std::min<uint64_t>(chunk.bytes.size(), size - chunk.offset);
     bytes->replace(chunk.offset, length, chunk.bytes, 0, length);
   }
+}
+
+std::string ErrorOf(const char* what, const std::string& path) {
+  return std::string(what) + " " + path + ": " + strerror(errno);
 }
 
 }  // namespace
@@ -216,7 +222,7 @@ std::string DiskImage::BytesLeft(const File& file, Loss loss, uint64_t seed) con
   return left;
 }
 
-bool DiskImage::WriteFolder(const std::string& path, const File& folder, Loss loss, uint64_t seed) const {
+std::string DiskImage::WriteFolder(const std::string& path, const File& folder, Loss loss, uint64_t seed) const {
   std::map<std::string, int> names = loss == Loss::kNone ? folder.names : folder.durable_names;
   if (loss == Loss::kSome && !folder.name_changes.empty()) {
     std::mt19937_64 random(seed ^ folder.name_changes.size());
@@ -227,24 +233,28 @@ bool DiskImage::WriteFolder(const std::string& path, const File& folder, Loss lo
     const File& file = files_.at(number);
     const std::string full = path + "/" + name;
     if (file.folder) {
-      if (mkdir(full.c_str(), 0755) != 0 || !WriteFolder(full, file, loss, seed * 31 + 7)) return false;
+      if (mkdir(full.c_str(), 0755) != 0) return ErrorOf("mkdir", full);
+      const std::string wrong = WriteFolder(full, file, loss, seed * 31 + 7);
+      if (!wrong.empty()) return wrong;
       continue;
     }
     const std::string bytes = BytesLeft(file, loss, seed * 1000003 + static_cast<uint64_t>(number));
     FILE* const out = fopen(full.c_str(), "wb");
-    if (out == nullptr) return false;
+    if (out == nullptr) return ErrorOf("open", full);
     const bool written = fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
-    if (fclose(out) != 0 || !written) return false;
+    if (!written) static_cast<void>(fclose(out));
+    if (!written || fclose(out) != 0) return ErrorOf("write", full);
   }
-  return true;
+  return "";
 }
 
-bool DiskImage::Write(const std::string& folder, Loss loss, uint64_t seed) const {
+std::string DiskImage::Write(const std::string& folder, Loss loss, uint64_t seed) const {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::filesystem::remove_all(entry.path(), error);
+    if (error) break;
   }
-  return !error && WriteFolder(folder, files_.at(0), loss, seed);
+  return error ? "empty " + folder + ": " + error.message() : WriteFolder(folder, files_.at(0), loss, seed);
 }
 
 }  // namespace cairn::faults

@@ -32,8 +32,8 @@ class DiskImage {
  public:
   DiskImage();
   void Play(const Event& event);
-  // Makes `folder` hold what is left, and nothing else.
-  bool Write(const std::string& folder, Loss loss, uint64_t seed) const;
+  // Makes `folder` hold what is left, and nothing else. What went wrong, or nothing.
+  std::string Write(const std::string& folder, Loss loss, uint64_t seed) const;
 
  private:
   struct Change {
@@ -62,7 +62,7 @@ class DiskImage {
   static void PlaySync(File* file);
   static void PlaySyncOfRange(uint64_t from, uint64_t bytes, File* file);
   std::string BytesLeft(const File& file, Loss loss, uint64_t seed) const;
-  bool WriteFolder(const std::string& path, const File& folder, Loss loss, uint64_t seed) const;
+  std::string WriteFolder(const std::string& path, const File& folder, Loss loss, uint64_t seed) const;
 
   std::map<int, File> files_;
 };

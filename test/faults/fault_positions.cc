@@ -493,8 +493,9 @@ class Driver {
   // Of what a loss after the n-th call leaves. Empty if all is well.
   std::string JudgeImage(const DiskImage& image, uint64_t n, const Variant& loss, const Outcomes& outcomes) {
     const uint64_t seed = arguments_.seed * 7919 + n;
-    if (!image.Write(Folder(), loss.loss, seed)) return "the image cannot be written";
-    const std::string wrong = Judge(outcomes, loss.rule, loss.another_boot);
+    std::string wrong = image.Write(Folder(), loss.loss, seed);
+    if (!wrong.empty()) return "the image cannot be written: " + wrong;
+    wrong = Judge(outcomes, loss.rule, loss.another_boot);
     if (wrong.empty()) return "";
     if (arguments_.keep) image.Write(base_ + "/kept", loss.loss, seed);
     return "in operation " + std::to_string(outcomes.current) + ": " + wrong;
