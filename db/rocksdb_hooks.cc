@@ -179,9 +179,10 @@ VersionFilters* FiltersOf(rocksdb::Version* version) {
   return services == nullptr ? nullptr : services->version_filters();
 }
 
-bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
+// Null: the database has none.
+SiltLookups* SiltLookupsOf(rocksdb::Version* version) {
   DatabaseServices* const services = ServicesOf(version);
-  return services != nullptr && services->silt_lookups()->Get(version, request);
+  return services == nullptr ? nullptr : services->silt_lookups();
 }
 
 // The memtables that the column families have when it is made, of which the newest are named.
@@ -216,7 +217,10 @@ class MemtablesOfFamilies {
 
 // Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
 bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
-  if (IsSiltStore(version)) return GetFromSilt(version, request) || GetFromOrdered(version, request);
+  if (IsSiltStore(version)) {
+    SiltLookups* const lookups = SiltLookupsOf(version);
+    return (lookups != nullptr && lookups->Get(version, request)) || GetFromOrdered(version, request);
+  }
   VersionFilters* const filters = FiltersOf(version);
   return (filters != nullptr && filters->Get(version, request)) || GetFromOrdered(version, request);
 }
@@ -798,8 +802,12 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
   if (!cairn::UsesCairnTables(this)) return own::VersionMultiGet(this, options, range, callback);
-  cairn::VersionFilters* const filters = cairn::IsSiltStore(this) ? nullptr : cairn::FiltersOf(this);
-  if (filters != nullptr) filters->MultiGet(this, options, range, callback);
+  if (cairn::IsSiltStore(this)) {
+    cairn::SiltLookups* const lookups = cairn::SiltLookupsOf(this);
+    if (lookups != nullptr && lookups->MultiGet(this, options, range, callback)) return;
+  } else if (cairn::VersionFilters* const filters = cairn::FiltersOf(this); filters != nullptr) {
+    filters->MultiGet(this, options, range, callback);
+  }
   if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
   own::VersionMultiGet(this, options, range, callback);
 }

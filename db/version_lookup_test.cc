@@ -244,6 +244,35 @@ class VersionLookupTest : public VersionFilterTest {
     ReleaseAll();
   }
 
+  // Behind value_size_soft_limit keys are aborted; what is found before is the same.
+  void StopAtTheLimit() {
+    Open();
+    Write(8);
+    ReleaseAll();
+    PrepareOtherWay();
+    uint64_t aborted = 0;
+    for (uint64_t number = 0; number < kFewAsked; ++number) {
+      ReadOptions options;
+      options.value_size_soft_limit = 1 + random_.Uniform(600);
+      const auto found = [&](const std::string& text) {
+        std::string values;
+        for (size_t at = 0; at < text.size(); at = text.find("OK", at + 2)) {
+          if (text.compare(at, 2, "OK") == 0) values += text.substr(at, text.find(' ', at) - at) + " ";
+        }
+        return values;
+      };
+      std::string own;
+      {
+        const OwnWay own_way;
+        own = Ask(Kind::kMultiGet, options, number);
+      }
+      const std::string with = Ask(Kind::kMultiGet, options, number);
+      ASSERT_EQ(found(own), found(with)) << own << "\n" << with;
+      aborted += with.find("aborted") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_GT(aborted, 20u);
+  }
+
   const uint64_t seed_ = SeedFromEnvironment();
   const ::testing::ScopedTrace trace_{__FILE__, __LINE__, "CAIRN_SEED=" + std::to_string(seed_)};
   Random random_{seed_};
@@ -269,34 +298,7 @@ TEST_F(VersionLookupTest, BothWaysAgreeWithoutABlockCache) {
   WriteAndCompare(6);
 }
 
-// Behind value_size_soft_limit keys are aborted; what is found before is the same.
-TEST_F(VersionLookupTest, BothWaysStopAtTheLimitOfABatch) {
-  Open();
-  Write(8);
-  ReleaseAll();
-  MakeFilter();
-  uint64_t aborted = 0;
-  for (uint64_t number = 0; number < kFewAsked; ++number) {
-    ReadOptions options;
-    options.value_size_soft_limit = 1 + random_.Uniform(600);
-    const auto found = [&](const std::string& text) {
-      std::string values;
-      for (size_t at = 0; at < text.size(); at = text.find("OK", at + 2)) {
-        if (text.compare(at, 2, "OK") == 0) values += text.substr(at, text.find(' ', at) - at) + " ";
-      }
-      return values;
-    };
-    std::string own;
-    {
-      const OwnWay own_way;
-      own = Ask(Kind::kMultiGet, options, number);
-    }
-    const std::string with = Ask(Kind::kMultiGet, options, number);
-    ASSERT_EQ(found(own), found(with)) << own << "\n" << with;
-    aborted += with.find("aborted") != std::string::npos ? 1 : 0;
-  }
-  EXPECT_GT(aborted, 20u);
-}
+TEST_F(VersionLookupTest, BothWaysStopAtTheLimitOfABatch) { StopAtTheLimit(); }
 
 // Ordered tables, in level 0 and below, many of a level; their filters are asked together, and tables of other kinds,
 // or with range deletions that may cover the key, are left to RocksDB.
@@ -430,6 +432,26 @@ TEST_F(OrderedTrieLookupTest, BothWaysAgree) { WriteAndCompare(10); }
 // Tables hold what is not committed yet.
 class TransactionLookupTest : public VersionFilterTest,
                               public ::testing::WithParamInterface<rocksdb::TxnDBWritePolicy> {};
+
+// Stores of hashes, and what is merged in the last level.
+class SiltLookupTest : public VersionLookupTest {
+ protected:
+  SiltLookupTest() : VersionLookupTest("silt_pinned") {}
+
+  Status Compact() override { return db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr); }
+  void PrepareOtherWay() override {
+    const auto made = [this] { return CairnDB::Of(db_.get())->services()->silt_lookups()->made(); };
+    std::string value;
+    const uint64_t before = made();
+    for (int i = 0; i < 1000 && made() == before; ++i)
+      db_->Get(ReadOptions(), "in no memtable", &value).PermitUncheckedError();
+    ASSERT_GT(made(), before);
+  }
+};
+
+TEST_F(SiltLookupTest, BothWaysAgree) { WriteAndCompare(12); }
+
+TEST_F(SiltLookupTest, BothWaysStopAtTheLimitOfABatch) { StopAtTheLimit(); }
 
 TEST_P(TransactionLookupTest, WhatIsNotCommittedIsNotSeen) {
   rocksdb::TransactionDBOptions transactions;

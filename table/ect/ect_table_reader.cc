@@ -10,12 +10,14 @@
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/block_based.h"
 #include "table/ect/ect_residency.h"
+#include "util/async_read.h"
 
 namespace cairn {
 
 namespace {
 
 using rocksdb::DataBlockIter;
+using rocksdb::FilePrefetchBuffer;
 using rocksdb::GetContext;
 // What RocksDB's macros for its counters refer to.
 using rocksdb::perf_context;
@@ -67,7 +69,7 @@ class EctTableReader final : public EctTableProbe {
     const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
     if (!skip_filters && !PassesFilter(hash)) return Status::OK();
     bool matched = false;
-    const Status status = Search(read_options, key, hash, get_context, &matched);
+    const Status status = Search({read_options}, key, hash, get_context, &matched);
     if (!skip_filters) CountFound(matched);
     return status;
   }
@@ -80,23 +82,73 @@ class EctTableReader final : public EctTableProbe {
     counts->last_lookups.fetch_add(1, std::memory_order_relaxed);
     counts->last_kept.fetch_add(1, std::memory_order_relaxed);
   }
-  Status Find(const ReadOptions& read_options, const Slice& key, uint64_t hash,
-              GetContext* get_context) const override {
-    EctLookupCounts* const counts = counters_->lookups.Access();
-    (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
-    if (filter_->exists()) CountAnswer(/*passes=*/true);
+  Status Find(const ReadOptions& read_options, const Slice& key, uint64_t hash, GetContext* get_context,
+              FilePrefetchBuffer* started) const override {
+    CountPassed();
     bool matched = false;
-    const Status status = Search(read_options, key, hash, get_context, &matched);
+    const Status status = Search({read_options, started}, key, hash, get_context, &matched);
     CountFound(matched);
     return status;
+  }
+
+  void FindBatch(const ReadOptions& read_options, const std::vector<KeyOfBatch>& keys) const override {
+    uint64_t missed = 0;
+    for (const KeyOfBatch& asked : keys) {
+      missed -= BlocksMissed(*asked.key);
+      CountPassed();
+    }
+    const Cached<EctTries> tries = residency_.Acquire(read_options);
+    if (tries) {
+      SearchKeys(read_options, tries, keys, /*counts=*/true);
+    } else {
+      for (const auto& [key, hash, started] : keys) {
+        bool matched = false;
+        *key->s = Interpolate({read_options, started}, key->ikey, hash, key->get_context, &matched);
+        CountFound(matched);
+      }
+    }
+    for (const KeyOfBatch& asked : keys) missed += BlocksMissed(*asked.key);
+    CountTableRead(missed, keys.front().key->get_context);
+  }
+
+  uint64_t BlockToStart(const ReadOptions& read_options, uint64_t hash) const override {
+    const rocksdb::BlockBasedTable::Rep& rep = *table_->get_rep();
+    if (read_options.read_tier != rocksdb::kReadAllTier ||
+        !CanReadTogether(rep.ioptions.fs.get(), *rep.file, read_options)) {
+      return kNoBlock;
+    }
+    const Cached<EctTries> tries = residency_.Acquire(read_options);
+    const uint64_t guess = layout_->Guess(hash);
+    const BlockRun run = tries ? tries->Find(hash) : BlockRun{guess, guess};
+    if (run.first != run.last || run.first >= layout_->blocks()) return kNoBlock;
+    rocksdb::Cache* const cache = rep.table_options.block_cache.get();
+    if (cache == nullptr) return run.first;
+    const rocksdb::CacheKey key = rocksdb::BlockBasedTable::GetCacheKey(rep.base_cache_key, HandleOf(run.first));
+    rocksdb::Cache::Handle* const handle = cache->Lookup(key.AsSlice());
+    if (handle != nullptr) cache->Release(handle);
+    return handle == nullptr ? run.first : kNoBlock;
+  }
+
+  std::unique_ptr<FilePrefetchBuffer> StartRead(const ReadOptions& read_options, uint64_t block) const override {
+    const rocksdb::BlockBasedTable::Rep& rep = *table_->get_rep();
+    rocksdb::IOOptions io_options;
+    if (!rep.file->PrepareIOOptions(read_options, io_options).ok()) return nullptr;
+    rocksdb::ReadaheadParams params;
+    params.num_buffers = 2;  // RocksDB reads asynchronously into more than one
+    auto started = std::make_unique<FilePrefetchBuffer>(params, /*enable=*/true, /*track_min_offset=*/false,
+                                                        rep.ioptions.fs.get(), rep.ioptions.clock);
+    const rocksdb::BlockHandle handle = HandleOf(block);
+    Slice ready;
+    const Status s = started->PrefetchAsync(io_options, rep.file.get(), handle.offset(),
+                                            rocksdb::BlockBasedTable::BlockSizeWithTrailer(handle), &ready);
+    return s.IsTryAgain() ? std::move(started) : nullptr;
   }
 
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
     const uint64_t before = BlocksMissed(*range);
     SearchBatch(read_options, range, prefix_extractor, skip_filters);
-    // As RocksDB counts tables that a batch reads blocks of: with one of its keys.
-    if (BlocksMissed(*range) != before) ++range->begin()->get_context->get_context_stats_.num_sst_read;
+    CountTableRead(BlocksMissed(*range) - before, range->begin()->get_context);
   }
 
   // RocksDB's index, which an iterator needs, is looked for in the block cache. Where a strict limit leaves no room for
@@ -137,6 +189,12 @@ class EctTableReader final : public EctTableProbe {
   // Whether a value that is found may keep its block in memory, or must be copied because others use the block, too.
   enum class Found { kPinsBlock, kIsCopied };
 
+  // How blocks are read: what StartRead has made may hold the first.
+  struct Reads {
+    const ReadOptions& options;
+    FilePrefetchBuffer* started = nullptr;
+  };
+
   // A block that several keys of a MultiGet look into.
   struct SharedBlock {
     std::unique_ptr<DataBlockIter> entries;
@@ -144,45 +202,58 @@ class EctTableReader final : public EctTableProbe {
     bool Holds(uint64_t wanted) const { return entries != nullptr && block == wanted; }
   };
 
-  // Of the keys' data blocks, those that were not in the block cache so far.
+  // As RocksDB counts tables that a batch reads blocks of: with one of its keys.
+  static void CountTableRead(uint64_t blocks_missed, GetContext* get_context) {
+    if (blocks_missed != 0) ++get_context->get_context_stats_.num_sst_read;
+  }
+
+  // Of the key's data blocks, those that were not in the block cache so far.
+  static uint64_t BlocksMissed(const rocksdb::KeyContext& key) {
+    return key.get_context->get_context_stats_.num_cache_data_miss;
+  }
   static uint64_t BlocksMissed(const rocksdb::MultiGetContext::Range& range) {
     uint64_t missed = 0;
-    for (auto key = range.begin(); key != range.end(); ++key) {
-      missed += key->get_context->get_context_stats_.num_cache_data_miss;
-    }
+    for (auto key = range.begin(); key != range.end(); ++key) missed += BlocksMissed(*key);
     return missed;
   }
 
-  // Asks the index for all keys at once, so that its cache misses overlap, and reads a block once for all keys that
-  // follow each other in it.
   void SearchBatch(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                    const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) {
     const Cached<EctTries> tries = residency_.Acquire(read_options);
     if (!tries) return rocksdb::TableReader::MultiGet(read_options, range, prefix_extractor, skip_filters);
-    std::vector<rocksdb::KeyContext*> keys;
-    std::vector<uint64_t> hashes;
+    std::vector<KeyOfBatch> keys;
     for (auto key = range->begin(); key != range->end(); ++key) {
       const uint64_t hash = hash_(rocksdb::ExtractUserKey(key->ikey));
-      if (!skip_filters && !PassesFilter(hash)) {
+      if (skip_filters || PassesFilter(hash)) {
+        keys.push_back({&*key, hash, nullptr});
+      } else {
         *key->s = Status::OK();
-        continue;
       }
-      keys.push_back(&*key);
-      hashes.push_back(hash);
     }
+    SearchKeys(read_options, tries, keys, !skip_filters);
+  }
+
+  // Asks the index for all keys at once, so that its cache misses overlap, and reads a block once for all keys that
+  // follow each other in it.
+  void SearchKeys(const ReadOptions& read_options, const Cached<EctTries>& tries, const std::vector<KeyOfBatch>& keys,
+                  bool counts) const {
+    std::vector<uint64_t> hashes;
+    for (const KeyOfBatch& asked : keys) hashes.push_back(asked.hash);
     std::vector<BlockRun> runs;
     tries->FindBatch(hashes, &runs);
     SharedBlock shared;
     for (size_t i = 0; i < keys.size(); ++i) {
+      const rocksdb::KeyContext& key = *keys[i].key;
+      const Reads how{read_options, keys[i].started};
       bool matched = false;
       const bool only = runs[i].first == runs[i].last;
       const bool next_wants_it = only && i + 1 < keys.size() && runs[i + 1].first == runs[i].first;
       if (only && (next_wants_it || shared.Holds(runs[i].first))) {
-        *keys[i]->s = SearchShared(read_options, runs[i].first, *keys[i], &shared, &matched);
+        *key.s = SearchShared(how, runs[i].first, key, &shared, &matched);
       } else {
-        *keys[i]->s = SearchRun(read_options, runs[i], keys[i]->ikey, keys[i]->get_context, &matched);
+        *key.s = SearchRun(how, runs[i], key.ikey, key.get_context, &matched);
       }
-      if (!skip_filters) CountFound(matched);
+      if (counts) CountFound(matched);
     }
   }
 
@@ -195,11 +266,17 @@ class EctTableReader final : public EctTableProbe {
     return of_rocksdb + layout_->bytes() + filter_->bytes();
   }
 
-  Status Search(const ReadOptions& read_options, const Slice& key, uint64_t hash, GetContext* get_context,
-                bool* matched) const {
-    const Cached<EctTries> tries = residency_.Acquire(read_options);
-    return tries ? SearchRun(read_options, tries->Find(hash), key, get_context, matched)
-                 : Interpolate(read_options, key, hash, get_context, matched);
+  Status Search(const Reads& how, const Slice& key, uint64_t hash, GetContext* get_context, bool* matched) const {
+    const Cached<EctTries> tries = residency_.Acquire(how.options);
+    return tries ? SearchRun(how, tries->Find(hash), key, get_context, matched)
+                 : Interpolate(how, key, hash, get_context, matched);
+  }
+
+  // Of a lookup that another has asked the filter for.
+  void CountPassed() const {
+    EctLookupCounts* const counts = counters_->lookups.Access();
+    (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
+    if (filter_->exists()) CountAnswer(/*passes=*/true);
   }
 
   bool PassesFilter(uint64_t hash) const {
@@ -231,23 +308,31 @@ class EctTableReader final : public EctTableProbe {
     return Status::Corruption(std::string("cairn.EctTable: ") + what, table_->get_rep()->file->file_name());
   }
 
-  Status OpenBlock(const ReadOptions& read_options, uint64_t block, GetContext* get_context,
-                   DataBlockIter* entries) const {
+  rocksdb::BlockHandle HandleOf(uint64_t block) const {
     uint64_t offset, size;
     layout_->Locate(block, &offset, &size);
+    return {offset, size};
+  }
+
+  Status OpenBlock(const Reads& how, uint64_t block, GetContext* get_context, DataBlockIter* entries) const {
+    const ReadOptions& read_options = how.options;
     counters_->lookups.Access()->blocks.fetch_add(1, std::memory_order_relaxed);
     rocksdb::BlockCacheLookupContext lookup_context(
         rocksdb::TableReaderCaller::kUserGet, get_context->get_tracing_get_id(), read_options.snapshot != nullptr);
     const auto read = [&](const ReadOptions& with) {
       // It is not OK as well where the block was read and has no room in the cache, which the iterator does not need.
       Status of_cache;
-      table_->NewDataBlockIterator<DataBlockIter>(with, rocksdb::BlockHandle(offset, size), entries,
-                                                  rocksdb::BlockType::kData, get_context, &lookup_context, nullptr,
-                                                  false, false, of_cache, true);
+      table_->NewDataBlockIterator<DataBlockIter>(with, HandleOf(block), entries, rocksdb::BlockType::kData,
+                                                  get_context, &lookup_context, how.started, false, false, of_cache,
+                                                  true);
       of_cache.PermitUncheckedError();
       return entries->status();
     };
     Status status = read(read_options);
+    if (status.IsCorruption() && how.started != nullptr) {  // as StartRead's block arrived
+      entries->Invalidate(Status::OK());
+      return OpenBlock({read_options}, block, get_context, entries);
+    }
     if (status.IsMemoryLimit() && read_options.fill_cache) {
       entries->Invalidate(Status::OK());
       status = read(PastCache(read_options));
@@ -279,19 +364,19 @@ class EctTableReader final : public EctTableProbe {
     return entries->status();
   }
 
-  Status SearchRun(const ReadOptions& read_options, const BlockRun& run, const Slice& key, GetContext* get_context,
+  Status SearchRun(const Reads& how, const BlockRun& run, const Slice& key, GetContext* get_context,
                    bool* matched) const {
     // Index and layout come from one property, but are checked one by one.
     if (run.first <= run.last && run.last >= layout_->blocks()) {
       return Corrupt("the index names a block that the file does not have");
     }
     uint64_t first = run.first;
-    const Status skipped = SkipBlocks(read_options, run.last, key, get_context, &first);
+    const Status skipped = SkipBlocks(how, run.last, key, get_context, &first);
     if (!skipped.ok()) return skipped;
     bool done = false;
     for (uint64_t block = first; block <= run.last && !done; ++block) {
       DataBlockIter entries;
-      Status status = OpenBlock(read_options, block, get_context, &entries);
+      Status status = OpenBlock(how, block, get_context, &entries);
       if (!status.ok()) return status;
       entries.Seek(key);
       status = Feed(&entries, get_context, Found::kPinsBlock, matched, &done);
@@ -302,14 +387,13 @@ class EctTableReader final : public EctTableProbe {
 
   // Moves *first on to the first of the blocks up to `last` that does not end before the key. Keys of one hash may fill
   // many blocks; of few, reading one after the other takes no longer.
-  Status SkipBlocks(const ReadOptions& read_options, uint64_t last, const Slice& key, GetContext* get_context,
-                    uint64_t* first) const {
+  Status SkipBlocks(const Reads& how, uint64_t last, const Slice& key, GetContext* get_context, uint64_t* first) const {
     constexpr uint64_t kFew = 2;
     uint64_t end = last;
     while (*first + kFew <= end) {
       const uint64_t middle = *first + (end - *first) / 2;
       DataBlockIter entries;
-      Status status = OpenBlock(read_options, middle, get_context, &entries);
+      Status status = OpenBlock(how, middle, get_context, &entries);
       if (!status.ok()) return status;
       entries.Seek(key);
       status = entries.status();
@@ -323,12 +407,12 @@ class EctTableReader final : public EctTableProbe {
     return Status::OK();
   }
 
-  Status SearchShared(const ReadOptions& read_options, uint64_t block, const rocksdb::KeyContext& key,
-                      SharedBlock* shared, bool* matched) const {
-    if (block >= layout_->blocks()) return SearchRun(read_options, {block, block}, key.ikey, key.get_context, matched);
+  Status SearchShared(const Reads& how, uint64_t block, const rocksdb::KeyContext& key, SharedBlock* shared,
+                      bool* matched) const {
+    if (block >= layout_->blocks()) return SearchRun(how, {block, block}, key.ikey, key.get_context, matched);
     if (!shared->Holds(block)) {
       auto entries = std::make_unique<DataBlockIter>();
-      const Status status = OpenBlock(read_options, block, key.get_context, entries.get());
+      const Status status = OpenBlock(how, block, key.get_context, entries.get());
       if (!status.ok()) return status;
       shared->entries = std::move(entries);
       shared->block = block;
@@ -340,8 +424,7 @@ class EctTableReader final : public EctTableProbe {
 
   // The same without the index: looks for the first block that does not end before the key, starting where the hash
   // says that it should be. Blocks are in hash order and hashes uniform, so the guess is seldom off by more than one.
-  Status Interpolate(const ReadOptions& read_options, const Slice& key, uint64_t hash, GetContext* get_context,
-                     bool* matched) const {
+  Status Interpolate(const Reads& how, const Slice& key, uint64_t hash, GetContext* get_context, bool* matched) const {
     const Slice user_key = rocksdb::ExtractUserKey(key);
     // Blocks before `low` end before the key, block `high` (if there is one) does not: the block is one of low ...
     // high. If it is `high`, that has entries of the key only if `continued`.
@@ -353,7 +436,7 @@ class EctTableReader final : public EctTableProbe {
       constexpr uint64_t kGuesses = 8;
       if (reads >= kGuesses) block = low + (high - low) / 2;
       DataBlockIter entries;
-      status = OpenBlock(read_options, block, get_context, &entries);
+      status = OpenBlock(how, block, get_context, &entries);
       ++reads;
       if (!status.ok()) break;
       entries.Seek(key);
@@ -388,7 +471,7 @@ class EctTableReader final : public EctTableProbe {
     }
     for (block = high; status.ok() && !done && continued && block < layout_->blocks(); ++block) {
       DataBlockIter entries;
-      status = OpenBlock(read_options, block, get_context, &entries);
+      status = OpenBlock(how, block, get_context, &entries);
       ++reads;
       if (!status.ok()) break;
       entries.Seek(key);

@@ -5,14 +5,18 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cairn/cuckoo_filter.h"
 #include "cairn/ect_table.h"
+#include "file/file_prefetch_buffer.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/ect/ect_table.h"
 #include "table/ect/ect_table_index.h"
 #include "table/hash_order/hash_order.h"
+#include "table/multiget_context.h"
 #include "table/wrapped_table_reader.h"
 
 namespace cairn {
@@ -31,9 +35,26 @@ class EctTableProbe : public WrappedTableReader {
   virtual CuckooFilter filter_of_store() const = 0;
   // Its filter has kept a lookup from it: counts those of a table of the SortedStore.
   virtual void CountKeptFromLast() const = 0;
-  // Get of a key that the filter lets pass. `hash` is the key's.
+  // Get of a key that the filter lets pass. `hash` is the key's. `started`, which may be null, is what StartRead made.
   virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key,
-                               uint64_t hash, rocksdb::GetContext* get_context) const = 0;
+                               uint64_t hash, rocksdb::GetContext* get_context,
+                               rocksdb::FilePrefetchBuffer* started = nullptr) const = 0;
+
+  // The same of keys of a batch; sets their statuses.
+  struct KeyOfBatch {
+    rocksdb::KeyContext* key;
+    uint64_t hash;
+    rocksdb::FilePrefetchBuffer* started;
+  };
+  virtual void FindBatch(const rocksdb::ReadOptions& read_options, const std::vector<KeyOfBatch>& keys) const = 0;
+
+  // For lookups of many keys, whose reads shall be under way together (util/async_read.h): the block that Find looks
+  // into first, if that is of use; kNoBlock: it is not, or the block is in memory.
+  static constexpr uint64_t kNoBlock = UINT64_MAX;
+  virtual uint64_t BlockToStart(const rocksdb::ReadOptions& read_options, uint64_t hash) const = 0;
+  // Null: the read could not be started.
+  virtual std::unique_ptr<rocksdb::FilePrefetchBuffer> StartRead(const rocksdb::ReadOptions& read_options,
+                                                                 uint64_t block) const = 0;
 };
 
 // The same read, but what it brings from the file stays out of the block cache, which may be full.

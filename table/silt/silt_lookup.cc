@@ -1,7 +1,9 @@
 #include "table/silt/silt_lookup.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "db/column_family.h"
 #include "db/lookup_key.h"
@@ -10,6 +12,7 @@
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/perf_counts.h"
+#include "util/bits.h"
 #include "util/of_thread.h"
 
 namespace cairn {
@@ -18,6 +21,7 @@ namespace {
 
 using rocksdb::FdWithKeyRange;
 using rocksdb::LevelFilesBrief;
+using rocksdb::MultiGetContext;
 using rocksdb::perf_context;  // the macros name them so
 using rocksdb::perf_level;
 using rocksdb::PerfLevel;
@@ -32,6 +36,12 @@ constexpr size_t kMostStores = 256;
 // Not within its caller, where the compiler would find the thread's variables for every lookup, counted or not.
 __attribute__((noinline)) void CountKeptFromInPerfContext(uint64_t tables) {
   PERF_COUNTER_ADD(bloom_sst_miss_count, tables);
+}
+
+void CountKeptFrom(Version* version, uint64_t tables) {
+  if (tables == 0) return;
+  RecordTick(port::ImmutableOptionsOf(*version->cfd()).stats, rocksdb::BLOOM_FILTER_USEFUL, tables);
+  if (PerfContextCounts()) CountKeptFromInPerfContext(tables);
 }
 
 // Of a thread's lookup in a SILT store; a merge operator may look up another key within it.
@@ -70,12 +80,12 @@ bool SiltTables::AddStores(const rocksdb::VersionStorageInfo& storage) {
       const FdWithKeyRange& file = files.files[i];
       const EctTableProbe* const reader = ReaderOf(file);
       if (reader == nullptr) return false;
-      ++tables_;
+      const uint32_t number = tables_++;
       const uint64_t first = HashOf(*hash_, file.smallest_key), last = HashOf(*hash_, file.largest_key);
       for (size_t part = PartOf(first); part <= PartOf(last); ++part) {
         if (parts[part].size() == kMostStores) return false;
-        parts[part].push_back({reader->filter_of_store(), reader, &file, level, static_cast<uint16_t>(first >> 48),
-                               static_cast<uint16_t>(last >> 48)});
+        parts[part].push_back({reader->filter_of_store(), reader, &file, level, number,
+                               static_cast<uint16_t>(first >> 48), static_cast<uint16_t>(last >> 48)});
       }
     }
   }
@@ -94,8 +104,7 @@ bool SiltTables::AddSorted(const rocksdb::VersionStorageInfo& storage) {
     const FdWithKeyRange& file = files.files[i];
     const EctTableProbe* const reader = ReaderOf(file);
     if (reader == nullptr) return false;
-    ++tables_;
-    sorted_.push_back({HashOf(*hash_, file.smallest_key), HashOf(*hash_, file.largest_key), reader, &file});
+    sorted_.push_back({HashOf(*hash_, file.smallest_key), HashOf(*hash_, file.largest_key), reader, &file, tables_++});
   }
   return true;
 }
@@ -140,9 +149,7 @@ class SiltTables::Search {
 
   void Finish() {
     if (!found_) FinishLookup(version_, request_, &lookup_);
-    if (kept_from_ == 0) return;
-    RecordTick(port::ImmutableOptionsOf(*version_->cfd()).stats, rocksdb::BLOOM_FILTER_USEFUL, kept_from_);
-    if (PerfContextCounts()) CountKeptFromInPerfContext(kept_from_);
+    CountKeptFrom(version_, kept_from_);
   }
 
  private:
@@ -154,35 +161,149 @@ class SiltTables::Search {
   bool found_ = false;
 };
 
-void SiltTables::Get(Version* version, const VersionRequest& request) const {
-  const uint64_t hash = (*hash_)(request.key.user_key());
+SiltTables::Way SiltTables::WayOf(uint64_t hash) const {
   const size_t part = PartOf(hash);
   const Store* const begin = stores_.data() + begins_[part];
   const Store* const end = stores_.data() + begins_[part + 1];
   for (const Store* store = begin; store != end; ++store) store->filter.Prefetch(hash);
-  Search search(version, request, hash);
-  const Store* store = begin;
-  while (store != end && !search.found()) search.AskStore(*store++);
-  const size_t first = FirstSorted(hash);
-  size_t sorted = first;
-  while (sorted < sorted_.size() && sorted_[sorted].first <= hash && !search.found()) {
-    search.Ask(*sorted_[sorted++].reader, last_level_);
+  const size_t sorted = FirstSorted(hash);
+  return {hash, begin, end, begin, sorted, sorted};
+}
+
+bool SiltTables::Next(Way* way, uint64_t* kept_from) const {
+  const auto may_hold = [way](const auto& table, int level) {
+    way->reader = table.reader;
+    way->level = level;
+    way->number = table.number;
+    if (table.reader->MayHold(way->hash)) return true;
+    table.reader->CountKeptFromLast();
+    return false;
+  };
+  while (way->store != way->end) {
+    const Store& store = *way->store++;
+    if (!store.Covers(way->hash)) continue;
+    if (store.filter.MayContain(way->hash) && may_hold(store, store.level)) return true;
+    ++*kept_from;
   }
-  if (search.Sampled()) {
-    // As RocksDB's own way does for each table that it asks, the last of which is the one that has the key, if one has.
-    const bool brought = search.found() && request.status->ok();
-    const auto sample = [](const FdWithKeyRange& file, bool has_it) {
-      port::SampleRead(file.file_metadata, has_it ? port::ReadFound::kValue : port::ReadFound::kNoValue);
-    };
-    for (const Store* asked = begin; asked != store; ++asked) {
-      if (asked->Covers(hash)) sample(*asked->file, brought && sorted == first && asked + 1 == store);
-    }
-    for (size_t i = first; i < sorted; ++i) sample(*sorted_[i].file, brought && i + 1 == sorted);
+  while (way->sorted < sorted_.size() && sorted_[way->sorted].first <= way->hash) {
+    if (may_hold(sorted_[way->sorted++], last_level_)) return true;
+    ++*kept_from;
   }
+  return false;
+}
+
+void SiltTables::SampleReads(const Way& way, bool brought) const {
+  const auto sample = [](const FdWithKeyRange& file, bool has_it) {
+    port::SampleRead(file.file_metadata, has_it ? port::ReadFound::kValue : port::ReadFound::kNoValue);
+  };
+  for (const Store* asked = way.begin; asked != way.store; ++asked) {
+    if (!asked->Covers(way.hash)) continue;
+    sample(*asked->file, brought && way.sorted == way.first_sorted && asked + 1 == way.store);
+  }
+  for (size_t i = way.first_sorted; i < way.sorted; ++i) sample(*sorted_[i].file, brought && i + 1 == way.sorted);
+}
+
+void SiltTables::Get(Version* version, const VersionRequest& request) const {
+  Way way = WayOf((*hash_)(request.key.user_key()));
+  Search search(version, request, way.hash);
+  while (way.store != way.end && !search.found()) search.AskStore(*way.store++);
+  while (way.sorted < sorted_.size() && sorted_[way.sorted].first <= way.hash && !search.found()) {
+    search.Ask(*sorted_[way.sorted++].reader, last_level_);
+  }
+  if (search.Sampled()) SampleReads(way, search.found() && request.status->ok());
   search.Finish();
 }
 
-bool SiltLookups::Get(Version* version, const VersionRequest& request) {
+// One MultiGet. Newer tables come first, as with RocksDB: its histograms keep levels apart, and the limit on a batch's
+// bytes goes by the order.
+class SiltTables::Batch {
+ public:
+  Batch(const SiltTables* tables, Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,
+        rocksdb::ReadCallback* callback)
+      : tables_(tables), options_(options), batch_(version, options, range, callback) {
+    for (auto key = range->begin(); key != range->end(); ++key) {
+      ways_[key.index()] = tables->WayOf((*tables->hash_)(key->lkey->user_key()));
+      pending_ |= uint64_t{1} << key.index();
+    }
+  }
+
+  void Run() {
+    Next(pending_);
+    if ((pending_ & (pending_ - 1)) != 0) StartReads();
+    while (pending_ != 0 && !batch_.IsOverLimit()) AskTable();
+    for (; ended_ != 0 && !batch_.IsOverLimit(); ended_ &= ended_ - 1) {
+      const size_t place = LowestBit(ended_);
+      if (batch_.IsSampled(place)) tables_->SampleReads(ways_[place], /*brought=*/false);
+      batch_.Finish(place);
+    }
+    batch_.Abort(pending_ | ended_);
+  }
+  uint64_t kept_from() const { return kept_from_; }
+
+ private:
+  void Next(uint64_t places) {
+    ForEachBit(places, [this](size_t place) {
+      if (!tables_->Next(&ways_[place], &kept_from_)) ended_ |= uint64_t{1} << place;
+    });
+    pending_ &= ~ended_;
+  }
+
+  // Keys come by their hashes, so those of one block follow each other.
+  void StartReads() {
+    const EctTableProbe* reader = nullptr;
+    uint64_t block = EctTableProbe::kNoBlock;
+    ForEachBit(pending_, [&](size_t place) {
+      const Way& way = ways_[place];
+      const uint64_t wanted = way.reader->BlockToStart(options_, way.hash);
+      if (wanted == EctTableProbe::kNoBlock || (way.reader == reader && wanted == block)) return;
+      reader = way.reader;
+      block = wanted;
+      started_[place] = reader->StartRead(options_, block);
+    });
+  }
+
+  // The newest table that is next for a key, for all keys that it is next for.
+  void AskTable() {
+    size_t first = LowestBit(pending_);
+    ForEachBit(pending_, [&](size_t place) {
+      if (ways_[place].number < ways_[first].number) first = place;
+    });
+    const EctTableProbe* const reader = ways_[first].reader;
+    uint64_t places = 0;
+    keys_.clear();
+    ForEachBit(pending_, [&](size_t place) {
+      if (ways_[place].reader != reader) return;
+      places |= uint64_t{1} << place;
+      keys_.push_back({batch_.KeyAt(place), ways_[place].hash, started_[place].get()});
+    });
+    const uint64_t older = batch_.AskBy(ways_[first].level, places, [&] { reader->FindBatch(options_, keys_); });
+    ForEachBit(places & ~older, [this](size_t place) {
+      if (batch_.IsSampled(place)) tables_->SampleReads(ways_[place], batch_.StatusAt(place).ok());
+    });
+    pending_ &= ~(places & ~older);
+    if (!batch_.IsOverLimit()) Next(older);
+  }
+
+  const SiltTables* const tables_;
+  const rocksdb::ReadOptions& options_;
+  VersionBatch batch_;
+  std::array<Way, MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place
+  std::array<std::unique_ptr<rocksdb::FilePrefetchBuffer>, MultiGetContext::MAX_BATCH_SIZE> started_;
+  std::vector<EctTableProbe::KeyOfBatch> keys_;
+  uint64_t pending_ = 0;
+  uint64_t ended_ = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
+  uint64_t kept_from_ = 0;
+};
+
+void SiltTables::MultiGet(Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,
+                          rocksdb::ReadCallback* callback) const {
+  Batch batch(this, version, options, range, callback);
+  batch.Run();
+  CountKeptFrom(version, batch.kept_from());
+}
+
+template <class Use>
+bool SiltLookups::With(Version* version, const Use& use) {
   auto* const slot = slots_.SlotOf(version);
   // Who counts by level wants each table's answer.
   if (slot->HasNoneFor(version) || PerfContextCountsByLevel()) return false;
@@ -191,12 +312,22 @@ bool SiltLookups::Get(Version* version, const VersionRequest& request) {
   {
     const Protected<SiltTables> tables(hazard->record(), slot->made);
     if (tables.get() != nullptr && tables->IsOf(version)) {
-      tables->Get(version, request);
+      use(*tables);
       return true;
     }
   }
   slots_.Miss(version, slot);
   return false;
+}
+
+bool SiltLookups::Get(Version* version, const VersionRequest& request) {
+  return With(version, [&](const SiltTables& tables) { tables.Get(version, request); });
+}
+
+bool SiltLookups::MultiGet(Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,
+                           rocksdb::ReadCallback* callback) {
+  if (!VersionBatch::Serves(version, *range)) return false;
+  return With(version, [&](const SiltTables& tables) { tables.MultiGet(version, options, range, callback); });
 }
 
 }  // namespace cairn

@@ -13,6 +13,7 @@
 
 #include "cairn/db.h"
 #include "cairn/htable.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "env/composite_env_wrapper.h"
 #include "gtest/gtest.h"
@@ -145,13 +146,40 @@ class ReadAheadTest : public ::testing::Test {
         env_(memory_.get(), std::make_shared<AsyncFileSystem>(memory_->GetFileSystem(), &control_)) {}
   ~ReadAheadTest() override { db_.reset(); }
 
-  // A trie of small tables, all pages cold. A cache of 0 bytes: none.
-  void Open(size_t cache_bytes, FilterResidency residency = FilterResidency::kPinned) {
+  rocksdb::Options SmallTables() {
     rocksdb::Options options;
     options.env = &env_;
     options.create_if_missing = true;
     options.write_buffer_size = 128 << 10;
     options.compression = rocksdb::kNoCompression;
+    return options;
+  }
+
+  void Load(const rocksdb::Options& options) {
+    rocksdb::DB* db = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(options, "/db", port::Into(&db)).ok());
+    db_.reset(db);
+    for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+    ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+    ASSERT_TRUE(WaitForTrieCompaction(db_.get()).ok());
+  }
+
+  void OpenSilt() {
+    rocksdb::Options options = SmallTables();
+    rocksdb::BlockBasedTableOptions block_based;
+    cache_ = block_based.block_cache = rocksdb::NewLRUCache(64 << 20, 0);
+    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_based));
+    SiltOptions silt;
+    silt.partitions = 4;
+    ASSERT_TRUE(UseSilt(&options, silt).ok());
+    Load(options);
+    control_.Reset();
+  }
+
+  // A trie of small tables, all pages cold. A cache of 0 bytes: none.
+  void Open(size_t cache_bytes, FilterResidency residency = FilterResidency::kPinned) {
+    rocksdb::Options options = SmallTables();
     HashTrieOptions trie;
     trie.fan_out = 4;
     trie.slots = 6;
@@ -166,12 +194,7 @@ class ReadAheadTest : public ::testing::Test {
     table.table.reset(rocksdb::NewBlockBasedTableFactory(block_based));
     options.table_factory =
         std::make_shared<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(NewHTableFactory(table)));
-    rocksdb::DB* db = nullptr;
-    ASSERT_TRUE(rocksdb::DB::Open(options, "/db", port::Into(&db)).ok());
-    db_.reset(db);
-    for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
-    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
-    ASSERT_TRUE(WaitForTrieCompaction(db_.get()).ok());
+    Load(options);
     rocksdb::ColumnFamilyMetaData data;
     db_->GetColumnFamilyMetaData(&data);
     ASSERT_GE(data.file_count, 4u);
@@ -323,6 +346,45 @@ TEST_F(ReadAheadTest, BufferedReadsAreHintedAtWhenTheyAreSlow) {
   ExpectBatch(2, no_fill);
   EXPECT_GE(control_.hints.load(), 10u);
   EXPECT_LE(control_.hints.load(), 24u);
+}
+
+// The tables of a SILT store read in the same way.
+TEST_F(ReadAheadTest, DirectReadsOfABatchInASiltStoreAreUnderWayTogether) {
+  OpenSilt();
+  for (int first = 0; first < 10; ++first) ExpectBatch(first);  // after some lookups the stores are described
+  cache_->EraseUnRefEntries();
+  control_.Reset();
+  ExpectBatch(100);
+  EXPECT_GE(control_.most_at_once.load(), 16u);
+  EXPECT_LE(control_.started.load(), 32u);
+  // Of the store that a filter of 9 bits has named in error, or an index of a block too early.
+  EXPECT_LE(control_.plain_reads.load(), 8u);
+  const size_t before = control_.started;
+  ExpectBatch(100);
+  EXPECT_EQ(control_.started.load(), before) << "what is cached is not read again";
+  rocksdb::ReadOptions cached;
+  cached.read_tier = rocksdb::kBlockCacheTier;
+  std::string value;
+  EXPECT_TRUE(db_->Get(cached, Key(100), &value).ok());
+  control_.reads = Reads::kBuffered;
+  cache_->EraseUnRefEntries();
+  ExpectBatch(200);
+  EXPECT_EQ(control_.started.load(), before);
+}
+
+TEST_F(ReadAheadTest, AnswersOfASiltStoreDoNotDependOnIt) {
+  OpenSilt();
+  int first = 0;
+  for (; first < 10; ++first) ExpectBatch(first);
+  for (const Fault fault : {Fault::kError, Fault::kShort, Fault::kWrong, Fault::kRefused}) {
+    SCOPED_TRACE(static_cast<int>(fault));
+    control_.fault = fault;
+    cache_->EraseUnRefEntries();
+    const size_t before = control_.plain_reads;
+    ExpectBatch(first);
+    first += 5;
+    EXPECT_GT(control_.plain_reads.load(), before);
+  }
 }
 
 // Tables come and go while batches read ahead in them.
