@@ -1,9 +1,9 @@
 // A Get or MultiGet in the tables of a SILT store. What a Version has is described once (SiltTables): of each part of
 // the hash space the HashStores that reach into it, with their filters, one behind the other, and the tables of the
-// SortedStore. A lookup begins to load what it will read of all filters, asks them newest first, and looks only into the
-// tables that they let pass, then into that of the SortedStore. RocksDB would choose each table, look for its reader and
-// ask that: several hundred instructions for each HashStore, a filter's 60. A MultiGet starts the reads of all its
-// keys' first blocks before it waits for one (util/async_read.h).
+// SortedStore. A lookup begins to load what it will read of all filters, asks them newest first, and looks only into
+// the tables that they let pass, then into that of the SortedStore. RocksDB would choose each table, look for its
+// reader and ask that: several hundred instructions for each HashStore, a filter's 60. A MultiGet starts the reads of
+// all its keys' first blocks before it waits for one (util/async_read.h).
 //
 // Invariants
 //   (1) A Version keeps its tables' readers; where it does not (max_open_files) or where a table is another's, RocksDB
