@@ -223,7 +223,8 @@ class ExpiredModelTest : public testing::TestWithParam<const char*> {
     }
     return found;
   }
-  // An indexed batch asks the database below the DBWithTTL, which leaves the stamps where they are.
+  // An indexed batch asks the database below the DBWithTTL, which leaves the stamps where they are. An iterator over
+  // both asks that of the DBWithTTL for wide columns, which RocksDB asserts that nobody does.
   static std::string WithoutStamp(const std::string& value) {
     EXPECT_GE(value.size(), kStampBytes);
     return value.substr(0, value.size() - std::min(value.size(), kStampBytes));
@@ -254,15 +255,6 @@ class ExpiredModelTest : public testing::TestWithParam<const char*> {
     }
     return found;
   }
-  Found ScannedBelowBatch() {
-    rocksdb::WriteBatchWithIndex batch;
-    Found found;
-    const std::unique_ptr<rocksdb::Iterator> it(batch.NewIteratorWithBase(db_->NewIterator({})));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) found[it->key().ToString()] = it->value().ToString();
-    EXPECT_OK(it->status());
-    return found;
-  }
-
   // What may be gone and was not found is not found again: the ways agree.
   void Expect(const std::string& way, const Found& found, Expired expired) { Expect(model_, way, found, expired); }
   void Expect(const Model& model, const std::string& way, const Found& found, Expired expired) {
@@ -297,7 +289,6 @@ class ExpiredModelTest : public testing::TestWithParam<const char*> {
     Expect("Seek", Sought(db_.get(), {}), expired_);
     Expect("indexed batch", GotBesideBatch(), expired_);
     Expect("MultiGet of an indexed batch", GotTogetherBesideBatch(), Expired::kMayBeThere);
-    if (in_key_order()) Expect("scan of an indexed batch", ScannedBelowBatch(), expired_);
     if (snapshot_ == nullptr) return;
     ReadOptions options;
     options.snapshot = snapshot_;
