@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -218,50 +217,6 @@ TEST_P(ExpiredEntriesTest, OfMergesTheResultExpires) {
   ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
   clock_->Advance(kTtl + 1);
   EXPECT_TRUE(Get(1).IsNotFound());
-}
-
-TEST_P(ExpiredEntriesTest, ModelAgreesAcrossReopenings) {
-  struct Entry {
-    std::string value;
-    int64_t at;
-  };
-  std::map<int, Entry> model;
-  std::mt19937_64 random(Seed());
-  int32_t ttl = kTtl;
-  Open(ttl);
-  int64_t now = kStart;
-  for (int step = 0; step < 6000; ++step) {
-    const int key = static_cast<int>(random() % 300);
-    const uint64_t what = random() % 1000;
-    if (what < 600) {
-      model[key] = {std::to_string(step) + Value(0), now};
-      ASSERT_OK(db_->Put({}, Key(key), model[key].value));
-    } else if (what < 650) {
-      model.erase(key);
-      ASSERT_OK(db_->Delete({}, Key(key)));
-    } else if (what < 700) {
-      const int64_t by = static_cast<int64_t>(random() % 400);
-      clock_->Advance(by);
-      now += by;
-    } else if (what < 995) {
-      std::string value;
-      const Status s = db_->Get({}, Key(key), &value);
-      const auto found = model.find(key);
-      // What has expired once is gone, but only as far as a compaction has come before the TTL was made longer.
-      const bool lives = found != model.end() && found->second.at + ttl >= now;
-      ASSERT_EQ(s.ok(), lives) << step << " " << s.ToString();
-      if (lives) {
-        ASSERT_EQ(value, found->second.value);
-      }
-    } else if (what < 997) {
-      ASSERT_OK(db_->Flush({}));
-    } else if (what < 999) {
-      ttl = std::max(ttl - 500, 1000);
-      db_->SetTtl(ttl);
-    } else {
-      Open(ttl);
-    }
-  }
 }
 
 TEST_P(ExpiredEntriesTest, OldTablesAreCompacted) {

@@ -19,11 +19,14 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "cairn/cache.h"
 #include "gtest/gtest.h"
+#include "result_cache/file_binding.h"
+#include "result_cache/get_or_begin.h"
 #include "test/testutil/file_system_type.h"
 #include "test/testutil/golden_file.h"
 #include "test/testutil/random.h"
@@ -246,36 +249,119 @@ TEST_F(CacheFileTest, AFileThatIsNoCacheStaysAsItIs) {
 }
 
 // After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 build/test/cache_file_test.
-TEST_F(CacheFileTest, GoldenFile) {
-  ResultCacheOptions options = Options();
-  options.identity = "a golden file";
-  options.hash_seed = 7;
-  Open(options)->Put("key", "value", 3);
-  constexpr uint64_t kNone = 0;
-  Overwrite(kBootAt, &kNone, sizeof(kNone));
-  const std::string bytes = Bytes();
-  // The header, and all that is not zero behind it.
-  std::string golden = bytes.substr(0, 128);
-  for (size_t at = 128; at < bytes.size(); at += 64) {
-    const std::string line = bytes.substr(at, 64);
-    if (line != std::string(64, '\0')) golden += std::string(reinterpret_cast<const char*>(&at), sizeof(at)) + line;
+class GoldenFileTest : public CacheFileTest {
+ protected:
+  static constexpr uint64_t kClosedAt = 72;
+  static constexpr size_t kHeaderBytes = 128, kLineBytes = 64;
+
+  // Of a cache whose items have stamps or not, in a file of which nothing is believed yet.
+  std::unique_ptr<ResultCache> OpenOf(bool stamps, cache::CacheFile** file) const {
+    ResultCacheOptions options = Options();
+    options.identity = "a golden file";
+    options.hash_seed = 7;
+    std::unique_ptr<ResultCache> cache;
+    const IndexStatus s = cache::OpenUnbelieved(options, stamps, &cache, file);
+    EXPECT_TRUE(s.ok()) << s.message();
+    return cache;
   }
-  ExpectGolden("cache_file", golden, "result_cache");
+  // The header, and all that is not zero behind it, each line behind its place. The boot is left out.
+  std::string Lines() const {
+    const std::string bytes = Bytes();
+    std::string lines =
+        bytes.substr(0, kBootAt) + std::string(8, '\0') + bytes.substr(kBootAt + 8, kHeaderBytes - kBootAt - 8);
+    for (size_t at = kHeaderBytes; at < bytes.size(); at += kLineBytes) {
+      const std::string line = bytes.substr(at, kLineBytes);
+      if (line != std::string(kLineBytes, '\0')) {
+        lines += std::string(reinterpret_cast<const char*>(&at), sizeof(at)) + line;
+      }
+    }
+    return lines;
+  }
+  // Makes the file what the golden one says, for another boot.
+  void TakeGolden(const std::string& name) const {
+    const std::string lines = GoldenBytes(name, "result_cache");
+    std::string bytes(Bytes().size(), '\0');
+    bytes.replace(0, kHeaderBytes, lines, 0, kHeaderBytes);
+    for (size_t i = kHeaderBytes; i < lines.size(); i += sizeof(size_t) + kLineBytes) {
+      size_t at = 0;
+      lines.copy(reinterpret_cast<char*>(&at), sizeof(at), i);
+      bytes.replace(at, kLineBytes, lines, i + sizeof(at), kLineBytes);
+    }
+    std::ofstream(path_, std::ios::binary) << bytes;
+    StartSystemAnew();
+  }
+  static bool AnySpace(uint32_t /*space*/) { return true; }
+};
+
+TEST_F(GoldenFileTest, WithoutStamps) {
+  cache::CacheFile* file = nullptr;
+  std::unique_ptr<ResultCache> cache = OpenOf(false, &file);
+  ASSERT_TRUE(file->Begin().ok());
+  cache->Put("key", "value", 3);
+  cache.reset();
+  ExpectGolden("cache_file", Lines(), "result_cache");
+  TakeGolden("cache_file");
+  cache = OpenOf(false, &file);
+  cache::Believe(cache.get(), AnySpace, nullptr);
+  std::string value;
+  EXPECT_EQ(cache->Get("key", &value, 3), Answer::kValue);
+  EXPECT_EQ(value, "value");
+}
+
+// Version 3, with what it says of a database whose WAL 9 was written up to 1234: after a loss of power it is found, and
+// which of its writes had come to the disk.
+TEST_F(GoldenFileTest, WithStamps) {
+  constexpr uint64_t kStamp = 1234, kWal = 9, kOptions = 77;
+  cache::CacheFile* file = nullptr;
+  std::unique_ptr<ResultCache> cache = OpenOf(true, &file);
+  {
+    FileBinding binding(file, path_);
+    ASSERT_TRUE(binding.Begin());
+    binding.SetStamp([] { return kStamp; });
+    binding.SetSpace(5, 3, kOptions);
+    cache->Put("key", "value", 3);
+    binding.NoteWrite(kWal, kStamp);
+    binding.NotePoint({kStamp, kWal, true});
+  }
+  cache.reset();
+  ExpectGolden("cache_file_stamps", Lines(), "result_cache");
+  TakeGolden("cache_file_stamps");
+  constexpr uint64_t kNotClosed = 0;
+  Overwrite(kClosedAt, &kNotClosed, sizeof(kNotClosed));
+  cache = OpenOf(true, &file);
+  EXPECT_TRUE(file->lost_power());
+  const FileBinding binding(file, path_);
+  EXPECT_EQ(binding.found_point().sequence, kStamp);
+  EXPECT_EQ(binding.found_point().wal, kWal);
+  EXPECT_TRUE(binding.found_point().wal_has_writes);
+  EXPECT_EQ(binding.SpaceOf(5, kOptions), 3u);
+  uint64_t stamp = 0;
+  cache::Believe(cache.get(), AnySpace, [&](std::string_view /*key*/, uint64_t found) { return (stamp = found) != 0; });
+  EXPECT_EQ(stamp, kStamp);
+  std::string value;
+  EXPECT_EQ(cache->Get("key", &value, 3), Answer::kValue);
+  EXPECT_EQ(value, "value");
 }
 
 TEST_F(CacheFileTest, ALaterVersionStaysAsItIs) {
-  Open(Options())->Put("key", "value");
-  uint64_t header[8];
-  Bytes().copy(reinterpret_cast<char*>(header), sizeof(header));
-  header[1] = 4;
-  header[7] = XXH3_64bits(header, 7 * sizeof(uint64_t));
-  Overwrite(0, header, sizeof(header));
-  const std::string before = Bytes();
-  std::unique_ptr<ResultCache> cache;
-  const IndexStatus s = ResultCache::Create(Options(), &cache);
-  EXPECT_EQ(s.code(), IndexStatus::Code::kNotSupported);
-  EXPECT_EQ(s.message(), "result cache file " + path_ + " has " + UnknownVersion(4, 3) + ", or remove the file");
-  EXPECT_TRUE(Bytes() == before);
+  for (const bool stamps : {false, true}) {
+    unlink(path_.c_str());
+    std::unique_ptr<ResultCache> cache;
+    cache::CacheFile* file = nullptr;
+    ASSERT_TRUE(cache::OpenUnbelieved(Options(), stamps, &cache, &file).ok());
+    cache.reset();
+    uint64_t header[8];
+    Bytes().copy(reinterpret_cast<char*>(header), sizeof(header));
+    EXPECT_EQ(header[1], stamps ? 3 : 2);
+    header[1] = 4;
+    header[7] = XXH3_64bits(header, 7 * sizeof(uint64_t));
+    Overwrite(0, header, sizeof(header));
+    const std::string before = Bytes();
+    const IndexStatus s = cache::OpenUnbelieved(Options(), stamps, &cache, &file);
+    EXPECT_EQ(s.code(), IndexStatus::Code::kNotSupported);
+    EXPECT_EQ(s.message(), "result cache file " + path_ + " has " + UnknownVersion(4, 3) + ", or remove the file");
+    EXPECT_TRUE(Bytes() == before);
+  }
 }
 
 TEST_F(CacheFileTest, OneCacheAtATime) {

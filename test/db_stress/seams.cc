@@ -1,4 +1,4 @@
-// Five functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every
+// Some functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every
 // caller, the library's own tables of virtual functions included; db_stress itself stays as upstream wrote it.
 //
 // DBImpl::NewIterator: db_stress judges iterators by the order of the keys' bytes. An iterator over a family in hash
@@ -16,7 +16,12 @@
 // ErrorHandler::SetBGError: db_stress draws the faults of each compaction from its seed, the same ones again when it is
 // tried again, and an opening that waits for compactions never ends. So the seed is another one after each error.
 //
-// Two parts of db_stress are registered, so that an OPTIONS file can name them.
+// With CAIRN_STRESS_TTL in the environment, families are those of a DBWithTTL, which db_stress itself cannot use: its
+// values end with a stamp that never expires (GenerateValue), and what it deletes is overwritten by a value that has
+// expired (DBImpl::Write), so it demands that nobody finds that again. GetEntity, MultiGetEntity and GetMergeOperands
+// find it, which are no calls of a DBWithTTL (DBImpl::GetImpl, MultiGetEntity).
+//
+// Two parts of db_stress are registered, so that an OPTIONS file can name them, and those of a DBWithTTL.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -28,13 +33,16 @@
 
 #include "db/db_impl/db_impl.h"
 #include "db/error_handler.h"
+#include "db/write_batch_internal.h"
 #include "db_stress_tool/db_stress_common.h"
 #include "db_stress_tool/db_stress_compaction_filter.h"
 #include "db_stress_tool/db_stress_wide_merge_operator.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/wide_columns.h"
+#include "util/coding.h"
 #include "utilities/fault_injection_fs.h"
+#include "utilities/ttl/db_ttl_impl.h"
 
 namespace rocksdb {
 namespace {
@@ -144,8 +152,39 @@ const bool registered = [] {
                                                  guard->reset(new DbStressCompactionFilterFactory);
                                                  return guard->get();
                                                });
+  DBWithTTLImpl::RegisterTtlClasses();
   return true;
 }();
+
+const bool with_stamps = getenv("CAIRN_STRESS_TTL") != nullptr;
+constexpr uint32_t kForEver = DBWithTTLImpl::kMaxTimestamp;
+constexpr uint32_t kExpired = DBWithTTLImpl::kMinTimestamp + 1000;
+
+bool HasExpired(const Slice& value) {
+  return value.size() >= sizeof(kExpired) && DecodeFixed32(value.data() + value.size() - sizeof(kExpired)) == kExpired;
+}
+
+// The batch with expired values instead of deletions.
+class ExpiredForDeleted final : public WriteBatch::Handler {
+ public:
+  Status PutCF(uint32_t family, const Slice& key, const Slice& value) override {
+    return WriteBatchInternal::Put(&batch, family, key, value);
+  }
+  Status MergeCF(uint32_t family, const Slice& key, const Slice& value) override {
+    return WriteBatchInternal::Merge(&batch, family, key, value);
+  }
+  Status DeleteCF(uint32_t family, const Slice& key) override {
+    std::string value = "expired ";
+    PutFixed32(&value, kExpired);
+    return WriteBatchInternal::Put(&batch, family, key, value);
+  }
+  Status SingleDeleteCF(uint32_t family, const Slice& key) override { return DeleteCF(family, key); }
+  Status DeleteRangeCF(uint32_t family, const Slice& begin, const Slice& end) override {
+    return WriteBatchInternal::DeleteRange(&batch, family, begin, end);
+  }
+
+  WriteBatch batch;
+};
 
 WriteOptions WithoutWal(const WriteOptions& options) {
   const char* const wal = getenv("CAIRN_STRESS_WAL");
@@ -182,7 +221,51 @@ IOStatus FSFileState::DropRandomUnsyncedData(Random* random) {
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* updates) {
   using Function = Status (*)(DBImpl*, const WriteOptions&, WriteBatch*);
   static const Function original = Next<Function>("_ZN7rocksdb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE");
-  return original(this, WithoutWal(options), updates);
+  if (!with_stamps) return original(this, WithoutWal(options), updates);
+  ExpiredForDeleted stamped;
+  const Status s = updates->Iterate(&stamped);
+  return s.ok() ? original(this, WithoutWal(options), &stamped.batch) : s;
+}
+
+Status DBImpl::GetImpl(const ReadOptions& options, const Slice& key, GetImplOptions& get) {
+  using Function = Status (*)(DBImpl*, const ReadOptions&, const Slice&, GetImplOptions&);
+  static const Function original =
+      Next<Function>("_ZN7rocksdb6DBImpl7GetImplERKNS_11ReadOptionsERKNS_5SliceERNS0_14GetImplOptionsE");
+  const PinnableSlice* const operands = get.merge_operands;  // RocksDB counts it up
+  const Status s = original(this, options, key, get);
+  if (!with_stamps || !s.ok() || get.value != nullptr) return s;
+  if (get.columns != nullptr) {
+    if (!HasExpired(get.columns->columns().front().value())) return s;
+    get.columns->Reset();
+  } else {
+    if (*get.number_of_operands == 0 || !HasExpired(operands[*get.number_of_operands - 1])) return s;
+    *get.number_of_operands = 0;
+  }
+  return Status::NotFound();
+}
+
+void DBImpl::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* family, size_t count, const Slice* keys,
+                            PinnableWideColumns* results, Status* statuses, bool sorted_input) {
+  using Function = void (*)(DBImpl*, const ReadOptions&, ColumnFamilyHandle*, size_t, const Slice*,
+                            PinnableWideColumns*, Status*, bool);
+  static const Function original = Next<Function>(
+      "_ZN7rocksdb6DBImpl14MultiGetEntityERKNS_11ReadOptionsEPNS_18ColumnFamilyHandleEmPKNS_5SliceEPNS_"
+      "19PinnableWideColumnsEPNS_6StatusEb");
+  original(this, options, family, count, keys, results, statuses, sorted_input);
+  for (size_t i = 0; with_stamps && i < count; ++i) {
+    if (!statuses[i].ok() || !HasExpired(results[i].columns().front().value())) continue;
+    results[i].Reset();
+    statuses[i] = Status::NotFound();
+  }
+}
+
+// The linker gives these to whoever calls GenerateValue.
+size_t OwnGenerateValue(uint32_t base, char* value, size_t most) asm("__real__ZN7rocksdb13GenerateValueEjPcm");
+size_t GenerateStampedValue(uint32_t base, char* value, size_t most) asm("__wrap__ZN7rocksdb13GenerateValueEjPcm");
+size_t GenerateStampedValue(uint32_t base, char* value, size_t most) {
+  const size_t size = OwnGenerateValue(base, value, most);
+  if (with_stamps) EncodeFixed32(value + size - sizeof(kForEver), kForEver);
+  return size;
 }
 
 Status DBImpl::WriteWithCallback(const WriteOptions& options, WriteBatch* updates, WriteCallback* callback,

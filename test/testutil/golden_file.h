@@ -24,16 +24,26 @@ inline std::string Hex(const std::string& bytes) {
   return hex;
 }
 
+inline std::string GoldenPath(const std::string& name, const std::string& folder) {
+  const char* source = getenv("CAIRN_SOURCE_DIR");
+  return (source != nullptr ? std::string(source) : ".") + "/" + folder + "/testdata/" + name + ".hex";
+}
+
 // Fails unless the bytes are those of the file; with CAIRN_UPDATE_GOLDEN set, makes them those of the file.
 inline void ExpectGolden(const std::string& name, const std::string& bytes, const std::string& folder) {
-  const char* source = getenv("CAIRN_SOURCE_DIR");
-  const std::string path =
-      (source != nullptr ? std::string(source) : ".") + "/" + folder + "/testdata/" + name + ".hex";
+  const std::string path = GoldenPath(name, folder);
   if (getenv("CAIRN_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << Hex(bytes);
   std::ifstream file(path);
   ASSERT_TRUE(file.good()) << path << " is missing; run ctest, or set CAIRN_SOURCE_DIR to the source tree";
   const std::string golden((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   EXPECT_EQ(golden, Hex(bytes)) << path;
+}
+
+inline std::string GoldenBytes(const std::string& name, const std::string& folder) {
+  std::ifstream file(GoldenPath(name, folder));
+  std::string bytes;
+  for (unsigned byte = 0; file >> std::hex >> byte;) bytes += static_cast<char>(byte);
+  return bytes;
 }
 
 }  // namespace cairn
