@@ -508,7 +508,7 @@ TEST_F(DeadItemsTest, NoDamagedBitBringsThemBack) {
     for (size_t byte = at - 40; byte < at; ++byte) places.push_back(byte);
   }
   std::shuffle(places.begin(), places.end(), std::mt19937_64(Seed()));
-  places.resize(std::min<size_t>(places.size(), 1500));
+  places.resize(std::min<size_t>(places.size(), 400));
   for (const size_t place : places) {
     for (int bit = 0; bit < 8; ++bit) {
       const char flipped = static_cast<char>(bytes[place] ^ (1 << bit));
