@@ -21,12 +21,9 @@
 #include "table/ordered/ordered_table.h"
 #include "util/cairn_parts.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Status;
 
 namespace {
 

@@ -36,9 +36,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Options;
-
 constexpr char kSub[] = "memtable_factory=cairn.SubMemTable";
 constexpr char kProperty[] = "cairn.environment_options";
 

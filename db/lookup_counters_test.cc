@@ -21,12 +21,7 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::FlushOptions;
 using rocksdb::PerfContextByLevel;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 constexpr uint64_t kKeys = 4000;  // of even numbers
 constexpr size_t kBatch = 30;

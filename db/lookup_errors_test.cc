@@ -20,15 +20,9 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::FlushOptions;
 using rocksdb::FSReadRequest;
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 constexpr uint64_t kKeys = 2000;
 constexpr size_t kBatch = 20;

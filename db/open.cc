@@ -10,10 +10,9 @@
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_scheduler.h"
 #include "trie_table/htable/htable_table.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 Status Open(const rocksdb::DBOptions& options, const std::string& path,
             const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,

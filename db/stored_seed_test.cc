@@ -28,10 +28,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::TempDir;
 
 Options UnsetTrie(uint64_t seed = kRandomSeed) {

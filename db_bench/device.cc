@@ -13,10 +13,9 @@
 
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -14,12 +14,10 @@
 #include "db/engine_table.h"
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
 namespace {
-
-using rocksdb::DB;
-using rocksdb::Options;
 
 TEST(Engines, NamesAreDistinctAndFound) {
   std::set<std::string> names;

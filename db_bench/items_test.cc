@@ -1,4 +1,5 @@
 #include "db_bench/items.h"
+#include "util/rocksdb_names.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +8,6 @@
 
 namespace cairn::bench {
 namespace {
-
-using rocksdb::Status;
 
 std::string Key(const ItemSource& items, uint64_t item) {
   std::string key;

@@ -36,7 +36,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::Status;
 using test::FakeKernel;
 using test::Machine;
 

@@ -73,9 +73,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::TempDir;
 
 Options DurableOptions(uint64_t pool_file_limit = 0) {

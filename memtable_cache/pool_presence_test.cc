@@ -30,8 +30,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::TempDir;
 
 constexpr int kWrites = 100;

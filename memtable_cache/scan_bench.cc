@@ -29,11 +29,10 @@
 #include "test/testutil/single_step.h"
 #include "util/coding.h"
 #include "util/mix64.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Slice;
 
 constexpr uint64_t kEntries = 300000;
 constexpr uint64_t kPutsOfShape = 5000;

@@ -37,7 +37,6 @@ namespace {
 using rocksdb::Comparator;
 using rocksdb::KeyHandle;
 using rocksdb::MemTableRep;
-using rocksdb::Slice;
 
 constexpr size_t kArenaBlock = 32 << 10;  // of a write buffer of 256 KiB
 

@@ -15,8 +15,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
 
 // A WAL in memory. Records are of values "number by number": an entry's value is the number that it was given.

@@ -28,10 +28,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-
 constexpr int kKeys = 20000;
 
 Options SmallOptions() {

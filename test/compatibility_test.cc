@@ -53,14 +53,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
-
 // ---- The table
 
 enum Order { kHashOrder, kKeyOrder, kOrders };

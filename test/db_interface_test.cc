@@ -29,13 +29,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
-
 enum class Kind { kStock, kTrie, kSubMemTables, kDurable, kOrdered, kKeyTrie, kSilt };
 const char* const kKindNames[] = {"stock", "trie", "sub-MemTables", "durable", "ordered", "ordered_trie", "silt"};
 const char* const kEngines[] = {"leveled", "trie_tiny", "leveled", "leveled", "ordered", "ordered_trie", "silt_pinned"};

@@ -20,11 +20,6 @@ namespace cairn {
 namespace test {
 namespace {
 
-using rocksdb::Options;
-using rocksdb::PinnableSlice;
-using rocksdb::ReadOptions;
-using rocksdb::Status;
-
 class MappedReadsTest : public ::testing::TestWithParam<Engine> {
  protected:
   static constexpr uint64_t kKeys = 3000;

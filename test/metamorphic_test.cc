@@ -30,11 +30,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::Iterator;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-
 constexpr uint64_t kDefaultOperations = 1200;
 constexpr size_t kFamilies = 2;
 

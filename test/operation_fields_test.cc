@@ -32,11 +32,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Slice;
-using rocksdb::Status;
-
 constexpr char kStock[] = "leveled";
 constexpr char kDurable[] = "durable";
 // Those in hash order have a fixed seed.

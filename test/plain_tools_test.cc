@@ -18,13 +18,12 @@
 #include "rocksdb/table.h"
 #include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Status;
 
 #define ASSERT_OK(expression)                                                         \
   do {                                                                                \

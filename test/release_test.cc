@@ -25,10 +25,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-
 Status FillDurable(Options* options) {
   SubMemTableOptions memtable;
   memtable.durable = true;

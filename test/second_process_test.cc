@@ -19,10 +19,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-
 bool IsTable(const std::string& file) { return file.size() > 4 && file.substr(file.size() - 4) == ".sst"; }
 
 // Calls a function before each table that it opens.

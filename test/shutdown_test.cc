@@ -31,15 +31,8 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 // How often is repeated what chance decides.
 int Rounds(int usual) { return usual * static_cast<int>(NumberFromEnvironment("CAIRN_ROUNDS", 1)); }

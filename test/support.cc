@@ -15,9 +15,6 @@
 
 namespace cairn::test {
 
-using rocksdb::Options;
-using rocksdb::Status;
-
 uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 0) : otherwise;

@@ -31,18 +31,13 @@
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
 #include "tools/convert_state.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::WideColumns;
-using rocksdb::WriteOptions;
 
 ProgramResult Cairn(std::vector<std::string> words) {
   words.insert(words.begin(), ProgramPath("cairn"));

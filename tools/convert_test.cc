@@ -28,8 +28,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Options;
 
 Options Durable(const std::string& pool = "") {
   SubMemTableOptions memtable;

@@ -29,10 +29,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 constexpr int kInTables = 20;
 constexpr int kInPool = 10;

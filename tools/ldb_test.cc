@@ -17,14 +17,12 @@
 #include "test/testutil/expect_contains.h"
 #include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Status;
 
 constexpr int kRecords = 1200;
 

@@ -22,9 +22,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Status;
-
 constexpr char kPath[] = "CAIRN_READERS_TEST_PATH";
 constexpr char kEngine[] = "CAIRN_READERS_TEST_ENGINE";
 constexpr char kFirstKey[] = "key000";

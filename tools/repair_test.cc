@@ -32,9 +32,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::WriteOptions;
 
 constexpr int kTables = 40;
 constexpr int kKeysOfTable = 50;

@@ -19,11 +19,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Options;
-using rocksdb::Status;
-
 constexpr const char* kOrders[] = {"comparator", "trie", "silt"};
 
 // A column family in hash order, made so in each way that there is.

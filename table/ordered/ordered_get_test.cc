@@ -21,15 +21,13 @@
 #include "rocksdb/table.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
+#include "util/rocksdb_names.h"
 #include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using Random = std::mt19937_64;
 
 constexpr uint64_t kSpace = 20000;  // of key numbers

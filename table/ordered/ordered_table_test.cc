@@ -39,11 +39,6 @@ namespace cairn {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 using Random = std::mt19937_64;
 
 std::string Number(uint64_t n) {

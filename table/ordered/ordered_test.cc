@@ -32,12 +32,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Iterator;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::TransactionDBOptions;
 using Random = std::mt19937_64;
 

@@ -25,10 +25,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::Iterator;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-
 constexpr uint64_t kKeys = 3000;
 
 class RunIteratorTest : public ::testing::TestWithParam<const char*> {

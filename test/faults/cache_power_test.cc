@@ -39,10 +39,6 @@ namespace cairn::faults {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 constexpr uint64_t kKeys = 400;

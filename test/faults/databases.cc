@@ -12,12 +12,6 @@
 
 namespace cairn::faults {
 
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-
 bool IsDurable(const std::string& engine) { return engine.compare(0, 7, "durable") == 0; }
 
 bool IsTrieEngine(const std::string& engine) {

@@ -17,9 +17,6 @@ using rocksdb::FileOptions;
 using rocksdb::FSWritableFile;
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Options;
-using rocksdb::Status;
 
 // One sync of the MANIFEST fails, the n-th from now on; what was written stays.
 class FailingManifest : public rocksdb::FileSystemWrapper {

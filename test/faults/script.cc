@@ -14,10 +14,6 @@
 
 namespace cairn::faults {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 namespace {

@@ -22,9 +22,6 @@
 
 namespace cairn::flips {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 namespace {

@@ -50,10 +50,6 @@ namespace {
 namespace fs = std::filesystem;
 using faults::kFamilyNames;
 using faults::OpenedDatabase;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 constexpr char kHotKey[] = "hot";

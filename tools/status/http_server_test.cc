@@ -18,8 +18,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Status;
-
 constexpr int kTickMillis = 50;
 
 #define EXPECT_ANSWER(code, answer) EXPECT_EQ((answer).substr(0, 12), "HTTP/1.1 " #code) << (answer)

@@ -1,5 +1,7 @@
 #include "tools/status/log_follower.h"
 
+#include "util/rocksdb_names.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +15,6 @@
 #include <utility>
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

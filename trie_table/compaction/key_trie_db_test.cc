@@ -40,9 +40,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Slice;
-using rocksdb::Status;
-
 // What each compaction has written.
 class Sizes : public rocksdb::EventListener {
  public:

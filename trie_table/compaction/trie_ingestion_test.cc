@@ -32,8 +32,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Status;
 using test::TempDir;
 
 constexpr uint64_t kPatienceMicros = 600'000'000;
