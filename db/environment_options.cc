@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdarg>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <new>
 #include <optional>
 #include <typeinfo>
 #include <utility>
