@@ -14,9 +14,7 @@
 #include <fstream>
 #include <map>
 #include <random>
-#include <sstream>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "cairn/memtable.h"

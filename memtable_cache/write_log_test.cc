@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <memory>
 #include <thread>
 #include <vector>
 
