@@ -33,15 +33,11 @@
 #include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_scheduler.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
-using rocksdb::ColumnFamilyHandle;
 using rocksdb::DBImpl;
-using rocksdb::DBOptions;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 static_assert(sizeof(CairnDB) == sizeof(DBImpl), "invariant (1)");
 

@@ -23,7 +23,6 @@ namespace {
 
 using rocksdb::CompactionInputFiles;
 using rocksdb::FileMetaData;
-using rocksdb::Status;
 
 class CompactionInputsTest : public ::testing::TestWithParam<const char*> {
  protected:

@@ -9,9 +9,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::Options;
-using rocksdb::Status;
-
 TEST(EngineTextTest, EveryEngineByItsText) {
   for (const std::string& engine : EngineNames()) {
     SCOPED_TRACE(engine);

@@ -15,13 +15,10 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/memtablerep.h"
 #include "trie_table/compaction/trie_options.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::DBOptions;
-using rocksdb::Status;
 
 constexpr char kSubMemTables[] = "cairn.SubMemTable";
 constexpr char kEngineIs[] = "engine=";

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdarg>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,12 +20,9 @@
 #include "table/ordered/ordered_table.h"
 #include "util/cairn_parts.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Status;
 
 namespace {
 

@@ -32,12 +32,10 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
+#include "test/testutil/expect_contains.h"
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::DB;
-using rocksdb::Options;
 
 constexpr char kSub[] = "memtable_factory=cairn.SubMemTable";
 constexpr char kProperty[] = "cairn.environment_options";
@@ -310,9 +308,7 @@ TEST_F(EnvironmentOptionsTest, AWrongTextRefusesEveryOpeningAndIsNamed) {
   for (const std::string& name : {dir_ / "missing", dir_.path(), dir_ / "pipe", dir_ / "options",
                                   std::string("/dev/zero"), std::string("/dev/null")}) {
     setenv("CAIRN_OPTIONS_FILE", name.c_str(), 1);
-    const rocksdb::Status s = TryOpen(Program());
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_NE(s.ToString().find("CAIRN_OPTIONS_FILE names " + name), std::string::npos) << s.ToString();
+    EXPECT_TRUE(Says(TryOpen(Program()), &Status::IsInvalidArgument, "CAIRN_OPTIONS_FILE names " + name));
   }
 }
 

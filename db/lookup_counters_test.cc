@@ -21,12 +21,7 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::FlushOptions;
 using rocksdb::PerfContextByLevel;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 constexpr uint64_t kKeys = 4000;  // of even numbers
 constexpr size_t kBatch = 30;
@@ -48,9 +43,7 @@ class Counted {
     options_.statistics = statistics_;
     options_.disable_auto_compactions = true;
     options_.level0_slowdown_writes_trigger = options_.level0_stop_writes_trigger = 1000;
-    rocksdb::DB* db = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(options_, path_, port::Into(&db)));
-    db_.reset(db);
+    ASSERT_OK(rocksdb::DB::Open(options_, path_, port::Into(&db_)));
   }
 
   // Several runs, and some keys in the memtable.

@@ -10,20 +10,17 @@
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_scheduler.h"
 #include "trie_table/htable/htable_table.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 Status Open(const rocksdb::DBOptions& options, const std::string& path,
             const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
             std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
-  *db = nullptr;
   return rocksdb::DB::Open(options, path, column_families, handles, port::Into(db));
 }
 
 Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db) {
-  *db = nullptr;
   return rocksdb::DB::Open(options, path, port::Into(db));
 }
 

@@ -32,13 +32,9 @@
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_scheduler.h"
 #include "util/listeners.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DBOptions;
-using rocksdb::Status;
 
 namespace {
 

@@ -49,6 +49,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/memtablerep.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/table.h"
 #include "test/testutil/single_step.h"
 #include "util/mix64.h"
@@ -291,16 +292,15 @@ DatabaseCacheOptions CacheOf(const Arguments& arguments) {
 
 int Main(const Arguments& arguments) {
   const std::string& operation = arguments.operation;
-  rocksdb::DB* opened = nullptr;
+  std::unique_ptr<rocksdb::DB> db;
   rocksdb::Options options = OptionsOf(arguments.engine, static_cast<size_t>(arguments.write_buffer_mib * (1 << 20)));
   if (arguments.cache != CacheIs::kNone) UseResultCache(CacheOf(arguments), &options);
   if (operation == "compact") {
     options.error_if_exists = options.disable_auto_compactions = true;
     options.write_buffer_size = size_t{256} << 20;
   }
-  Check(Open(options, arguments.path, &opened));
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  Bench bench(opened, operation, arguments.count, static_cast<uint64_t>(arguments.millions * 1e6));
+  Check(Open(options, arguments.path, port::Into(&db)));
+  Bench bench(db.get(), operation, arguments.count, static_cast<uint64_t>(arguments.millions * 1e6));
   bool right = true;
   if (operation == "cache") {
     bench.CountInCache(arguments.cache);

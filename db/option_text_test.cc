@@ -34,7 +34,6 @@ namespace {
 
 using rocksdb::ConfigOptions;
 using rocksdb::Customizable;
-using rocksdb::Status;
 
 // What RocksJava's parser of option strings accepts:
 //   options = [ option { ";" option } [ ";" ] ]        option = key "=" value

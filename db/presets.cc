@@ -23,10 +23,9 @@
 #include "trie_table/htable/htable_table.h"
 #include "util/class_of.h"
 #include "util/listeners.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

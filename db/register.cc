@@ -48,6 +48,19 @@ void Add(ObjectLibrary* library, const Arguments&... arguments) {
       });
 }
 
+// Comparators whose names hold what there is to know of them.
+void AddOrders(ObjectLibrary* library, const char* name,
+               rocksdb::Status (*from_name)(const std::string&, const rocksdb::Comparator**)) {
+  library->AddFactory<const rocksdb::Comparator>(
+      NamedWithSuffix(name), [from_name](const std::string& whole,
+                                         std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {
+        const rocksdb::Comparator* comparator = nullptr;
+        const rocksdb::Status s = from_name(whole, &comparator);
+        if (!s.ok()) *message = s.ToString();
+        return comparator;
+      });
+}
+
 }  // namespace
 
 extern "C" const int cairn_rocksdb_hooks;         // db/rocksdb_hooks.cc
@@ -62,22 +75,8 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
                          cairn_ingested_tables_stay}) {
     if (part == 0) return 0;
   }
-  library.AddFactory<const rocksdb::Comparator>(
-      NamedWithSuffix(cairn::kHashOrderName),
-      [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {
-        const rocksdb::Comparator* comparator = nullptr;
-        const rocksdb::Status s = cairn::HashOrderComparatorFromName(name, &comparator);
-        if (!s.ok()) *message = s.ToString();
-        return comparator;
-      });
-  library.AddFactory<const rocksdb::Comparator>(
-      NamedWithSuffix(cairn::kPrefixOrderName),
-      [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {
-        const rocksdb::Comparator* comparator = nullptr;
-        const rocksdb::Status s = cairn::PrefixOrderFromName(name, &comparator);
-        if (!s.ok()) *message = s.ToString();
-        return comparator;
-      });
+  AddOrders(&library, cairn::kHashOrderName, cairn::HashOrderComparatorFromName);
+  AddOrders(&library, cairn::kPrefixOrderName, cairn::PrefixOrderFromName);
   Add<rocksdb::TableFactory, cairn::HashOrderTableFactory>(&library);
   Add<rocksdb::TableFactory, cairn::EctTableFactory>(&library);
   Add<rocksdb::TableFactory, cairn::SiltTableFactory>(&library);

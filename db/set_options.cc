@@ -7,10 +7,9 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/table.h"
 #include "util/cairn_parts.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

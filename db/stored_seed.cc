@@ -18,12 +18,9 @@
 #include "table/hash_order/hash_order.h"
 #include "table/meta_blocks.h"
 #include "trie_table/compaction/trie_partitioner.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Status;
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What a trie's Get and MultiGet answer with a VersionFilter is what RocksDB's own way answers, whatever comes between.
 
-#include <algorithm>
 #include <atomic>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -10,7 +10,6 @@
 
 #include "cairn/trie.h"
 #include "gtest/gtest.h"
-#include "rocksdb/sst_file_writer.h"
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/version_filter_fixture.h"
 
@@ -127,20 +126,11 @@ TEST_P(FilterResidencyTest, AnswersAreTheModels) {
     }
     switch (random.Uniform(12)) {
       case 0: {
-        rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(), db_->DefaultColumnFamily());
         const std::string file = dir_ / ("ingested" + std::to_string(++files));
-        ASSERT_OK(writer.Open(file));
-        std::vector<std::string> keys;
-        for (int i = 0; i < 40; ++i) keys.push_back(KeyOf(random.Uniform(kKeys)));
-        std::sort(keys.begin(), keys.end(), [&](const std::string& a, const std::string& b) {
-          return db_->GetOptions().comparator->Compare(a, b) < 0;
-        });
-        keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-        for (const std::string& key : keys) {
-          ASSERT_OK(writer.Put(key, "ingested" + std::to_string(step)));
-          model_[key] = "ingested" + std::to_string(step);
-        }
-        ASSERT_OK(writer.Finish());
+        std::map<std::string, std::string> records;
+        for (int i = 0; i < 40; ++i) records[KeyOf(random.Uniform(kKeys))] = "ingested" + std::to_string(step);
+        ASSERT_OK(WriteTable(file, db_->GetOptions(), records, db_->DefaultColumnFamily()));
+        for (const auto& [key, value] : records) model_[key] = value;
         ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, {}));
         break;
       }

@@ -1,7 +1,6 @@
 // What Version::AddIterators adds of a column family of ordered tables: one iterator over all of their runs, if what is
 // asked of it allows (RunIterator::Serves), else RocksDB's iterators.
 
-#include <algorithm>
 #include <array>
 
 #include "db/column_family.h"

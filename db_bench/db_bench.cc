@@ -25,6 +25,7 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/stackable_db.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "util/rocksdb_names.h"
 
 DEFINE_string(engine, "",
               "Preset of an engine, which every other flag may override; unknown names are answered with the list");
@@ -39,14 +40,6 @@ DECLARE_string(tryfromenv);
 
 namespace cairn::bench {
 namespace {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::DB;
-using rocksdb::DBOptions;
-using rocksdb::Options;
-using rocksdb::Status;
 
 // The engine to lay over the options of a database that db_bench opens; null: none. Set once, before db_bench starts.
 const Engine* overlaid = nullptr;

@@ -8,15 +8,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <vector>
 
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
-
-using rocksdb::Status;
 
 namespace {
 

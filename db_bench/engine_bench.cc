@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -35,6 +34,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
+#include "util/rocksdb_names.h"
 
 DEFINE_string(engine, "", "The engine to measure; unknown names are answered with the list");
 DEFINE_string(engine_options, "", "The engine's own options as an option string, for example \"trigger=6\"");
@@ -110,8 +110,6 @@ namespace cairn::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using rocksdb::DB;
-using rocksdb::Status;
 
 constexpr int kTenths = 10;
 constexpr size_t kBatch = 32;

@@ -13,15 +13,11 @@
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::DB;
-using rocksdb::DBOptions;
-using rocksdb::Options;
-using rocksdb::Status;
 
 namespace {
 

@@ -14,12 +14,11 @@
 #include "db/engine_table.h"
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
+#include "rocksdb/port/open_into.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
 namespace {
-
-using rocksdb::DB;
-using rocksdb::Options;
 
 TEST(Engines, NamesAreDistinctAndFound) {
   std::set<std::string> names;
@@ -185,9 +184,8 @@ TEST(SpaceSampler, CountsTablesUnderWay) {
   ASSERT_TRUE(folder.Create("", "engines_test_").ok());
   Options options;
   ASSERT_TRUE(engine->configure(EngineSettings(), &options).ok());
-  DB* raw = nullptr;
-  ASSERT_TRUE(engine->open(options, folder.path(), &raw).ok());
-  std::unique_ptr<DB> db(raw);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(engine->open(options, folder.path(), port::Into(&db)).ok());
   ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), "key", "value").ok());
   ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
   const uint64_t before = TableFileBytes(folder.path());
@@ -195,7 +193,7 @@ TEST(SpaceSampler, CountsTablesUnderWay) {
   std::ofstream(folder.path() + "/999999.sst") << std::string(kUnderWay, 'x');
   std::ofstream(folder.path() + "/999999.log") << std::string(kUnderWay, 'x');
   const std::atomic<uint64_t> live{kUnderWay};
-  SpaceSampler sampler(raw, folder.path(), &live, 0);
+  SpaceSampler sampler(db.get(), folder.path(), &live, 0);
   sampler.Stop();
   EXPECT_EQ(sampler.max_table_file_bytes(), before + kUnderWay);
   EXPECT_GT(sampler.max_table_files(), 1);

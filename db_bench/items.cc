@@ -12,10 +12,9 @@
 
 #include "db_bench/keys.h"
 #include "db_bench/report.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
-
-using rocksdb::Status;
 
 namespace {
 

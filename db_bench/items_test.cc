@@ -1,4 +1,6 @@
 #include "db_bench/items.h"
+#include "test/testutil/expect_contains.h"
+#include "util/rocksdb_names.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +9,6 @@
 
 namespace cairn::bench {
 namespace {
-
-using rocksdb::Status;
 
 std::string Key(const ItemSource& items, uint64_t item) {
   std::string key;
@@ -53,9 +53,7 @@ TEST(PackageIndex, OfEqualKeysTheLastStays) {
 TEST(PackageIndex, WrongTextNamesItsLine) {
   std::unique_ptr<ItemSource> items;
   std::istringstream no_field("Package: a\nnonsense\n");
-  Status s = ReadPackageIndex(&no_field, &items);
-  EXPECT_TRUE(s.IsCorruption());
-  EXPECT_NE(s.ToString().find("line 2"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(Says(ReadPackageIndex(&no_field, &items), &Status::IsCorruption, "line 2"));
   std::istringstream no_start(" continued\n");
   EXPECT_TRUE(ReadPackageIndex(&no_start, &items).IsCorruption());
   std::istringstream empty("");

@@ -5,13 +5,9 @@
 #include <thread>
 
 #include "db_bench/report.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
-
-using rocksdb::PinnableSlice;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

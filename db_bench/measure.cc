@@ -15,11 +15,9 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/perf_level.h"
 #include "rocksdb/table_properties.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::bench {
-
-using rocksdb::DB;
-using rocksdb::Status;
 
 namespace {
 

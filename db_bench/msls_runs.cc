@@ -31,6 +31,7 @@
 #include "msls/workload.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
@@ -437,11 +438,10 @@ int Main(int argc, char** argv) {
   const auto counter = std::make_shared<Counter>();
   rocksdb::Options options;
   rocksdb::Status status = OptionsOf(settings, popularity, counter, &store, &options);
-  rocksdb::DB* raw = nullptr;
+  std::unique_ptr<rocksdb::DB> db;
   if (status.ok()) status = rocksdb::DestroyDB(settings.path, options);
-  if (status.ok()) status = Open(options, settings.path, &raw);
+  if (status.ok()) status = Open(options, settings.path, port::Into(&db));
   if (!status.ok()) return Fail(settings.path + ": " + status.ToString());
-  std::unique_ptr<rocksdb::DB> db(raw);
 
   Measured measured;
   double entries = 0;

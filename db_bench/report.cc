@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace cairn::bench {
 
@@ -51,101 +52,33 @@ std::string Fixed(double value, int digits) {
 }
 
 namespace {
-std::string Quote(const std::string& value) {
-  std::string text = "\"";
-  for (char c : value) {
-    if (c == '"' || c == '\\') {
-      text += '\\';
-      text += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      snprintf(escape, sizeof(escape), "\\u%04x", c);
-      text += escape;
-    } else {
-      text += c;
-    }
-  }
-  return text + "\"";
-}
-
-std::string Number(double value) {
-  if (!std::isfinite(value)) {
-    return "null";
-  }
+nlohmann::ordered_json Number(double value) {
+  if (!std::isfinite(value)) return nullptr;
   char text[64];
   snprintf(text, sizeof(text), "%.6g", value);
-  return text;
+  return nlohmann::ordered_json::parse(text);
 }
 }  // namespace
 
-void JsonWriter::Key(const std::string& key) {
-  if (depth_ > 0) {
-    text_ += first_ ? "\n" : ",\n";
-    text_ += std::string(2 * depth_, ' ');
-  }
-  first_ = false;
-  if (!key.empty()) {
-    text_ += Quote(key) + ": ";
-  }
-}
-
-JsonWriter& JsonWriter::BeginObject(const std::string& key) {
-  Key(key);
-  text_ += "{";
-  depth_++;
-  first_ = true;
+JsonWriter& JsonWriter::Begin(const std::string& key, nlohmann::ordered_json value) {
+  nlohmann::ordered_json& at = open_.empty() ? root_ : (*open_.back())[key];
+  at = std::move(value);
+  open_.push_back(&at);
   return *this;
 }
 
-JsonWriter& JsonWriter::EndObject() {
-  depth_--;
-  if (!first_) {
-    text_ += "\n" + std::string(2 * depth_, ' ');
-  }
-  text_ += depth_ == 0 ? "}\n" : "}";
-  first_ = false;
-  return *this;
-}
-
-JsonWriter& JsonWriter::BeginArray(const std::string& key) {
-  Key(key);
-  text_ += "[";
-  depth_++;
-  first_ = true;
-  return *this;
-}
-
-JsonWriter& JsonWriter::EndArray() {
-  depth_--;
-  if (!first_) {
-    text_ += "\n" + std::string(2 * depth_, ' ');
-  }
-  text_ += "]";
-  first_ = false;
-  return *this;
-}
-
-JsonWriter& JsonWriter::Add(const std::string& key, const std::string& value) {
-  Key(key);
-  text_ += Quote(value);
-  return *this;
-}
-
-JsonWriter& JsonWriter::Add(const std::string& key, uint64_t value) {
-  Key(key);
-  text_ += std::to_string(value);
+JsonWriter& JsonWriter::End() {
+  open_.pop_back();
   return *this;
 }
 
 JsonWriter& JsonWriter::Add(const std::string& key, double value) {
-  Key(key);
-  text_ += Number(value);
+  (*open_.back())[key] = Number(value);
   return *this;
 }
 
 JsonWriter& JsonWriter::AddElement(double value) {
-  Key("");
-  text_ += Number(value);
+  open_.back()->push_back(Number(value));
   return *this;
 }
 

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -25,25 +25,26 @@ std::string Fixed(double value, int digits);
 // Writes an object, key by key; objects and arrays may nest. The caller closes what it opens.
 class JsonWriter {
  public:
-  JsonWriter& BeginObject(const std::string& key = "");
-  JsonWriter& EndObject();
-  JsonWriter& BeginArray(const std::string& key);
-  JsonWriter& EndArray();
-  JsonWriter& Add(const std::string& key, const std::string& value);
-  JsonWriter& Add(const std::string& key, const char* value) { return Add(key, std::string(value)); }
-  JsonWriter& Add(const std::string& key, uint64_t value);
-  JsonWriter& Add(const std::string& key, int value) { return Add(key, static_cast<double>(value)); }
-  JsonWriter& Add(const std::string& key, double value);  // null when not finite
+  JsonWriter& BeginObject(const std::string& key = "") { return Begin(key, nlohmann::ordered_json::object()); }
+  JsonWriter& EndObject() { return End(); }
+  JsonWriter& BeginArray(const std::string& key) { return Begin(key, nlohmann::ordered_json::array()); }
+  JsonWriter& EndArray() { return End(); }
+  template <class Value>
+  JsonWriter& Add(const std::string& key, const Value& value) {
+    (*open_.back())[key] = value;
+    return *this;
+  }
+  JsonWriter& Add(const std::string& key, double value);  // six digits; null when not finite
   JsonWriter& AddElement(double value);
 
-  const std::string& text() const { return text_; }
+  std::string text() const { return root_.dump(2) + "\n"; }
 
  private:
-  void Key(const std::string& key);
+  JsonWriter& Begin(const std::string& key, nlohmann::ordered_json value);
+  JsonWriter& End();
 
-  std::string text_;
-  bool first_ = true;
-  int depth_ = 0;
+  nlohmann::ordered_json root_;
+  std::vector<nlohmann::ordered_json*> open_;
 };
 
 // Replaces the file. "-" is standard output.

@@ -1,17 +1,13 @@
 #include "db_bench/run_mixes.h"
 
+#include "util/rocksdb_names.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
 
 namespace cairn::bench {
-
-using rocksdb::DB;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 namespace {
 

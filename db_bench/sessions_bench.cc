@@ -19,6 +19,7 @@
 #include "cairn/trie.h"
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/db_ttl.h"
 #include "test/testutil/set_clock.h"
 
@@ -83,10 +84,9 @@ int Run() {
   if (!s.ok()) return Fail(s);
   options.periodic_compaction_seconds = FLAGS_periodic;
   const std::string path = (FLAGS_db.empty() ? "/dev/shm/sessions_bench." + std::to_string(getpid()) : FLAGS_db);
-  rocksdb::DBWithTTL* raw = nullptr;
-  s = rocksdb::DBWithTTL::Open(options, path, &raw, FLAGS_expire ? kTtl : 0);
+  std::unique_ptr<rocksdb::DBWithTTL> db;
+  s = rocksdb::DBWithTTL::Open(options, path, port::Into(&db), FLAGS_expire ? kTtl : 0);
   if (!s.ok()) return Fail(s);
-  std::unique_ptr<rocksdb::DBWithTTL> db(raw);
   const ValueSource values(1);
   Random64 random(2);
   Sessions sessions;

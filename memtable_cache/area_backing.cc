@@ -13,12 +13,11 @@
 #include <utility>
 
 #include "util/page_size.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 namespace {
-
-using rocksdb::Status;
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 

@@ -14,9 +14,7 @@
 #include <fstream>
 #include <map>
 #include <random>
-#include <sstream>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "cairn/memtable.h"
@@ -36,7 +34,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::Status;
 using test::FakeKernel;
 using test::Machine;
 

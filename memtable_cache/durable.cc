@@ -11,10 +11,9 @@
 #include "memtable_cache/backing.h"
 #include "util/boot_number.h"
 #include "util/coding.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

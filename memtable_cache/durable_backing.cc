@@ -8,10 +8,9 @@
 #include <utility>
 
 #include "util/page_size.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -40,6 +40,7 @@
 #include "test/support.h"
 #include "test/testutil/await.h"
 #include "test/testutil/begin_flush.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/pretended_pmem.h"
 
 // The disk, as the library sees it: how often it is synced, how long that takes, and whether it fails.
@@ -73,9 +74,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::TempDir;
 
 Options DurableOptions(uint64_t pool_file_limit = 0) {
@@ -104,10 +102,7 @@ struct Opened {
     db.reset();
   }
   Status Open(const Options& options, const std::string& path) {
-    rocksdb::DB* opened = nullptr;
-    const Status s = cairn::Open(options, path, {{"default", options}, {"second", options}}, &handles, &opened);
-    db.reset(opened);
-    return s;
+    return cairn::Open(options, path, {{"default", options}, {"second", options}}, &handles, port::Into(&db));
   }
   Contents Read(int family) {
     Contents found;
@@ -236,9 +231,8 @@ TEST_F(DurableDbTest, TailingIteratorsSeeWhatIsWrittenAhead) {
     Options options = memtable == "durable" ? DurableOptions() : test::BaseOptions();
     if (memtable == "sub-MemTable") options.memtable_factory = NewSubMemTableFactory();
     const std::string path = dir_ / memtable;
-    rocksdb::DB* raw = nullptr;
-    ASSERT_OK(cairn::Open(options, path, &raw));
-    const std::unique_ptr<rocksdb::DB> db(raw);
+    std::unique_ptr<rocksdb::DB> db;
+    ASSERT_OK(cairn::Open(options, path, port::Into(&db)));
     const rocksdb::WriteOptions write;
     ASSERT_OK(db->Put(write, "a", "1"));
     ASSERT_OK(db->Put(write, "k", "1"));
@@ -317,9 +311,7 @@ TEST_F(DurableDbTest, AFlushWhoseSyncFailsIsNone) {
   ASSERT_OK(opened.db->Put(synced, "a", "1"));
   ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), "a", "2"));
   pool_fails = true;
-  const Status s = opened.db->Flush(rocksdb::FlushOptions());
-  EXPECT_TRUE(s.IsIOError()) << s.ToString();
-  EXPECT_NE(s.ToString().find("CAIRN_POOL"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(Says(opened.db->Flush(rocksdb::FlushOptions()), &Status::IsIOError, "CAIRN_POOL"));
   std::vector<rocksdb::LiveFileMetaData> tables;
   opened.db->GetLiveFilesMetaData(&tables);
   EXPECT_TRUE(tables.empty());
@@ -527,9 +519,7 @@ TEST_F(DurableDbTest, PoolOfAnotherDatabase) {
   }
   fs::copy(copy + "/CAIRN_POOL", other + "/CAIRN_POOL", fs::copy_options::overwrite_existing);
   Opened again;
-  const Status s = again.Open(DurableOptions(), other);
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_NE(s.ToString().find("this is database"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(Says(again.Open(DurableOptions(), other), &Status::IsInvalidArgument, "this is database"));
 }
 
 TEST_F(DurableDbTest, OpenedWithoutThePoolSince) {
@@ -551,9 +541,7 @@ TEST_F(DurableDbTest, OpenedWithoutThePoolSince) {
     ASSERT_OK(without.db->Put(rocksdb::WriteOptions(), "between", "1"));
   }
   Opened again;
-  const Status s = again.Open(DurableOptions(), copy);
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_NE(s.ToString().find("opened without the pool file"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(Says(again.Open(DurableOptions(), copy), &Status::IsInvalidArgument, "opened without the pool file"));
   // Asking again changes nothing; giving up does.
   EXPECT_TRUE(again.Open(DurableOptions(), copy).IsInvalidArgument());
   ASSERT_OK(DiscardPool(plain, copy, ""));
@@ -593,9 +581,7 @@ TEST_F(DurableDbTest, EarlierStateRestoredSince) {
   ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), "late", "1"));
   fs::copy(dir_ / "db/CAIRN_POOL", before + "/CAIRN_POOL", fs::copy_options::overwrite_existing);
   Opened again;
-  const Status s = again.Open(DurableOptions(), before);
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_NE(s.ToString().find("earlier state"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(Says(again.Open(DurableOptions(), before), &Status::IsInvalidArgument, "earlier state"));
 }
 
 TEST_F(DurableDbTest, TruncatedPoolFile) {
@@ -661,9 +647,7 @@ TEST_F(DurableDbTest, LockedCacheSealsByCopyWithEadr) {
     return options;
   };
   Opened opened;
-  const Status s = opened.Open(options_of(), dir_ / "db");
-  EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
-  EXPECT_NE(s.ToString().find("locked_cache"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(Says(opened.Open(options_of(), dir_ / "db"), &Status::IsNotSupported, "locked_cache"));
 #ifdef CAIRN_HAVE_PMEM
   const test::PretendedPmem platform(test::PowerLoss::kKeepsTheCache);
   const Options options = options_of();
@@ -717,9 +701,8 @@ TEST_F(DurableDbTest, ACheckpointWaitsForEachColumnFamilyOfAnAtomicFlush) {
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), young, "key", "value"));
     ASSERT_OK(BeginFlush(db, young));
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "last", "value"));
-    rocksdb::Checkpoint* made = nullptr;
-    ASSERT_OK(rocksdb::Checkpoint::Create(db, &made));
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+    ASSERT_OK(rocksdb::Checkpoint::Create(db, port::Into(&checkpoint)));
     ASSERT_OK(checkpoint->CreateCheckpoint(path + ".copy"));
     slow->on = false;
     opened.Close();
@@ -796,15 +779,11 @@ TEST_F(DurableDbTest, SaysWhyADatabaseCannotBeLocked) {
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
   Opened again;
-  const Status busy = again.Open(DurableOptions(), dir_ / "db");
-  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
-  EXPECT_NE(busy.ToString().find("is open in this process"), std::string::npos) << busy.ToString();
+  EXPECT_TRUE(Says(again.Open(DurableOptions(), dir_ / "db"), &Status::IsBusy, "is open in this process"));
   opened.Close();
   fs::remove(dir_ / "db/LOCK");
   fs::create_directory(dir_ / "db/LOCK");
-  const Status other = again.Open(DurableOptions(), dir_ / "db");
-  EXPECT_TRUE(other.IsIOError()) << other.ToString();
-  EXPECT_NE(other.ToString().find(strerror(EISDIR)), std::string::npos) << other.ToString();
+  EXPECT_TRUE(Says(again.Open(DurableOptions(), dir_ / "db"), &Status::IsIOError, strerror(EISDIR)));
   fs::remove(dir_ / "db/LOCK");
   EXPECT_OK(again.Open(DurableOptions(), dir_ / "db"));
 }

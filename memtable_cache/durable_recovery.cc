@@ -24,11 +24,9 @@
 #include "rocksdb/port/log_reporter.h"
 #include "rocksdb/sst_file_reader.h"
 #include "util/coding.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

@@ -25,8 +25,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Status;
-
 std::string NewPath() {
   const char* const folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   static int count = 0;

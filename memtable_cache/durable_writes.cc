@@ -16,13 +16,9 @@
 #include "rocksdb/port/rocksdb_own.h"
 #include "rocksdb/transaction_log.h"
 #include "util/cairn_parts.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Status;
 
 namespace {
 

@@ -21,14 +21,11 @@
 #include "rocksdb/write_buffer_manager.h"
 #include "trace_replay/trace_replay.h"
 #include "util/coding.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
-using rocksdb::WriteOptions;
 
 namespace {
 

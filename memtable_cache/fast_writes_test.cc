@@ -26,12 +26,7 @@
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Options;
-using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
-using rocksdb::WriteOptions;
 
 rocksdb::WriteOptions WithoutWal() {
   WriteOptions options;

@@ -1,7 +1,6 @@
 #include "memtable_cache/free_charges.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 
 #include "memtable_cache/arena_charge.h"

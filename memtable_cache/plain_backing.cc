@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "memtable_cache/backing.h"
+#include "util/rocksdb_names.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -14,8 +15,6 @@
 namespace cairn {
 
 namespace {
-
-using rocksdb::Status;
 
 Status OutOfMemory(const char* what, size_t bytes) {
   return Status::MemoryLimit(std::string(what) + " of " + std::to_string(bytes) + " bytes for sub-MemTables",

@@ -10,6 +10,7 @@
 
 #include "memtable_cache/pmem_library.h"
 #include "util/mapped_blocks.h"
+#include "util/rocksdb_names.h"
 
 #ifndef MAP_SHARED_VALIDATE
 #define MAP_SHARED_VALIDATE 0x03
@@ -19,8 +20,6 @@
 #endif
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -16,11 +16,9 @@
 #include "memtable_cache/pool_owner.h"
 #include "memtable_cache/recovery.h"
 #include "rocksdb/env.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::Status;
 
 namespace {
 

@@ -11,10 +11,9 @@
 #include <set>
 
 #include "util/mutex.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 // Those of the process. Held over a fork, so that the child finds the set whole.
 struct ProcessLocks {

@@ -8,11 +8,9 @@
 #include "util/boot_number.h"
 #include "util/coding.h"
 #include "util/format_version.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

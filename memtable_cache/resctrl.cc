@@ -1,5 +1,7 @@
 #include "memtable_cache/resctrl.h"
 
+#include "util/rocksdb_names.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,8 +17,6 @@
 #include <sstream>
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -29,11 +29,10 @@
 #include "test/testutil/single_step.h"
 #include "util/coding.h"
 #include "util/mix64.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Slice;
 
 constexpr uint64_t kEntries = 300000;
 constexpr uint64_t kPutsOfShape = 5000;
@@ -132,9 +131,7 @@ class DbStore : public Store {
     options_.avoid_flush_during_shutdown = true;
     write_options_.disableWAL = true;
     Check(rocksdb::DestroyDB(path_, options_));
-    rocksdb::DB* db = nullptr;
-    Check(rocksdb::DB::Open(options_, path_, port::Into(&db)));
-    db_.reset(db);
+    Check(rocksdb::DB::Open(options_, path_, port::Into(&db_)));
     uint64_t full = 0;
     for (uint64_t i = 0; full + 1 < static_cast<uint64_t>(memtables); ++i) {
       Put(i << 32 | 1);

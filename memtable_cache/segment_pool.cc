@@ -1,7 +1,6 @@
 #include "memtable_cache/segment_pool.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "memtable_cache/free_charges.h"
 

@@ -37,7 +37,6 @@ namespace {
 using rocksdb::Comparator;
 using rocksdb::KeyHandle;
 using rocksdb::MemTableRep;
-using rocksdb::Slice;
 
 constexpr size_t kArenaBlock = 32 << 10;  // of a write buffer of 256 KiB
 
@@ -358,9 +357,8 @@ TEST(SubMemTableTest, BatchedLookupsFindWhatLookupsDo) {
     options.create_if_missing = true;
     options.env = env.get();
     options.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
-    rocksdb::DB* opened = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(options, std::string("/batched_") + paranoid, port::Into(&opened)));
-    const std::unique_ptr<rocksdb::DB> db(opened);
+    std::unique_ptr<rocksdb::DB> db;
+    ASSERT_OK(rocksdb::DB::Open(options, std::string("/batched_") + paranoid, port::Into(&db)));
     const rocksdb::Snapshot* snapshot = nullptr;
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 300; i += 1 + round) {

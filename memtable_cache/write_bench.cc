@@ -61,9 +61,7 @@ class Bench {
     write_options_.disableWAL = !has("wal") && !has("durable");
     path_ = "/dev/shm/write_bench." + std::to_string(getpid());
     Check(rocksdb::DestroyDB(path_, options));
-    rocksdb::DB* db = nullptr;
-    Check(rocksdb::DB::Open(options, path_, port::Into(&db)));
-    db_.reset(db);
+    Check(rocksdb::DB::Open(options, path_, port::Into(&db_)));
     options_ = options;
   }
   ~Bench() {

@@ -1,11 +1,11 @@
 #include "memtable_cache/write_log.h"
 
+#include "util/rocksdb_names.h"
+
 #include <algorithm>
 
 namespace cairn {
 
-using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
 
 namespace {

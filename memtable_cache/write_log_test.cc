@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -15,8 +14,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
 
 // A WAL in memory. Records are of values "number by number": an entry's value is the number that it was given.

@@ -14,12 +14,11 @@
 #include "table/tombstone_run.h"
 #include "util/listeners.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
-using rocksdb::ColumnFamilyOptions;
 using rocksdb::OptionType;
-using rocksdb::Status;
 
 namespace {
 

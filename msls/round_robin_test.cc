@@ -28,10 +28,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-
 constexpr int kKeys = 20000;
 
 Options SmallOptions() {
@@ -48,9 +44,7 @@ class RoundRobinTest : public ::testing::Test {
  protected:
   void Open(const Options& options) {
     db_.reset();
-    DB* db = nullptr;
-    ASSERT_OK(DB::Open(options, path(), port::Into(&db)));
-    db_.reset(db);
+    ASSERT_OK(DB::Open(options, path(), port::Into(&db_)));
   }
   void OpenStored() {
     db_.reset();
@@ -260,20 +254,19 @@ TEST_F(RoundRobinTest, TunesItsColumnFamiliesOnly) {
   ASSERT_OK(UseRoundRobin(&untuned, workload));
   options.create_missing_column_families = true;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  DB* db = nullptr;
-  ASSERT_OK(cairn::Open(options, path(), {{"default", options}, {"ours", ours}, {"untuned", untuned}}, &handles, &db));
-  db_.reset(db);
+  ASSERT_OK(cairn::Open(options, path(), {{"default", options}, {"ours", ours}, {"untuned", untuned}}, &handles,
+                        port::Into(&db_)));
   TunerReport report;
   for (int i = 0; i < 3000; i++) {
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
-      ASSERT_OK(db->Put(rocksdb::WriteOptions(), handle, Key(random_() % kKeys), std::string(90, 'v')));
+      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), handle, Key(random_() % kKeys), std::string(90, 'v')));
     }
   }
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
-    ASSERT_OK(db->Flush(rocksdb::FlushOptions(), handle));
-    EXPECT_EQ(GetTunerReport(db, handle, &report), handle->GetName() == "ours") << handle->GetName();
+    ASSERT_OK(db_->Flush(rocksdb::FlushOptions(), handle));
+    EXPECT_EQ(GetTunerReport(db_.get(), handle, &report), handle->GetName() == "ours") << handle->GetName();
   }
-  for (rocksdb::ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+  for (rocksdb::ColumnFamilyHandle* handle : handles) ASSERT_OK(db_->DestroyColumnFamilyHandle(handle));
 }
 
 TEST_F(RoundRobinTest, IsAnEngine) {

@@ -61,10 +61,8 @@ class TunerTest : public ::testing::Test {
     OpenWithListeners();
   }
   void OpenWithListeners() {
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status s = rocksdb::DB::Open(options_, path_, port::Into(&db));
+    const rocksdb::Status s = rocksdb::DB::Open(options_, path_, port::Into(&db_));
     ASSERT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
   }
 
   void Write(int count, rocksdb::ColumnFamilyHandle* family = nullptr) {
@@ -368,9 +366,8 @@ TEST_F(TunerTest, TwoDatabasesShareAnOptionsObject) {
   Open();
   const std::string second_path = path_ + "_second";
   ASSERT_TRUE(rocksdb::DestroyDB(second_path, options_).ok());
-  rocksdb::DB* second = nullptr;
+  std::unique_ptr<rocksdb::DB> second;
   ASSERT_TRUE(rocksdb::DB::Open(options_, second_path, port::Into(&second)).ok());
-  std::unique_ptr<rocksdb::DB> owner(second);
   // The first gets ten times the writes of the second, and overwrites half of them within a memtable.
   rocksdb::WriteOptions write;
   write.disableWAL = true;
@@ -391,14 +388,14 @@ TEST_F(TunerTest, TwoDatabasesShareAnOptionsObject) {
     ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
     ASSERT_TRUE(second->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
     GetTunerReport(db_.get(), &first_report);
-    GetTunerReport(second, &second_report);
+    GetTunerReport(second.get(), &second_report);
   }
   // Half of the writes to the first are gone at the flush; none of those to the second.
   EXPECT_GT(first_report.skew, 0.1) << first_report.ToString();
   EXPECT_LT(second_report.skew, 0.1) << second_report.ToString();
   // Each goes on when the other is closed.
   const uint64_t looks = first_report.looks;
-  owner.reset();
+  second.reset();
   EXPECT_TRUE(rocksdb::DestroyDB(second_path, options_).ok());
   WriteUntil(looks + 2);
 }

@@ -1,9 +1,8 @@
 #include "result_cache/cache_fills.h"
 
-namespace cairn {
+#include "util/rocksdb_names.h"
 
-using rocksdb::Slice;
-using rocksdb::Status;
+namespace cairn {
 
 namespace {
 

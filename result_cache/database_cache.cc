@@ -1,10 +1,10 @@
 #include "result_cache/database_cache.h"
 
+#include "util/rocksdb_names.h"
+
 #include <utility>
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyHandle;
 
 DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache,
                              std::unique_ptr<FileBinding> binding)

@@ -8,11 +8,9 @@
 #include "memtable_cache/pool_note.h"
 #include "result_cache/database_cache.h"
 #include "result_cache/get_or_begin.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

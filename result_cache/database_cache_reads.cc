@@ -1,13 +1,10 @@
 #include "result_cache/database_cache_reads.h"
 
 #include "util/key_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::PinnableSlice;
-using rocksdb::Slice;
-using rocksdb::Status;
 using Answer = ResultCache::Answer;
 
 Answer CacheReader::ProbeWithTicket(DatabaseCache* cache, SpaceRead* read, std::string* value) {

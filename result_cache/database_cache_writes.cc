@@ -6,11 +6,9 @@
 #include "db/dbformat.h"
 #include "result_cache/database_cache.h"
 #include "util/batch_handler.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 DatabaseCache::ChangeScope::ChangeScope(DatabaseCache* cache, std::vector<uint32_t> families)
     : cache_(cache), families_(std::move(families)) {

@@ -7,11 +7,10 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "util/rocksdb_names.h"
 #include "util/short_hash.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyHandle;
 
 namespace {
 

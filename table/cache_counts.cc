@@ -1,15 +1,11 @@
 #include "table/cache_counts.h"
 
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
+#include "table/perf_counts.h"
 
 namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfContextByLevel;
-using rocksdb::PerfLevel;
 
 void CountCacheHit(rocksdb::Statistics* statistics, CachedPart part, int level, size_t bytes) {
   RecordTick(statistics, rocksdb::BLOCK_CACHE_HIT);

@@ -1,4 +1,4 @@
-// Whether the calling thread's perf context of RocksDB counts.
+// RocksDB's perf context of the calling thread: its names, and whether it counts.
 //
 // Thread-safety: each thread asks for itself.
 
@@ -8,7 +8,14 @@
 
 namespace cairn {
 
-inline bool PerfContextCounts() { return rocksdb::perf_level >= rocksdb::PerfLevel::kEnableCount; }
+// RocksDB's macros name them so.
+using rocksdb::perf_context;
+using rocksdb::perf_level;
+using rocksdb::PerfContextByLevel;
+using rocksdb::PerfLevel;
+using rocksdb::PerfStepTimer;
+
+inline bool PerfContextCounts() { return perf_level >= PerfLevel::kEnableCount; }
 
 // Whether it counts by level, which takes each table's own answer.
 inline bool PerfContextCountsByLevel() {

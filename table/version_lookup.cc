@@ -11,13 +11,11 @@
 #include "rocksdb/port/column_family.h"
 #include "test_util/sync_point.h"
 #include "util/bits.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 using rocksdb::GetContext;
-using rocksdb::PinnableSlice;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

@@ -28,12 +28,7 @@ namespace cairn::test {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::Options;
-using rocksdb::PinnableSlice;
 using rocksdb::PinnableWideColumns;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::WideColumns;
 
 constexpr int kKeys = 500;

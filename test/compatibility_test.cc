@@ -47,19 +47,12 @@
 #include "rocksdb/write_batch.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "test/support.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/ingest_again.h"
 #include "trie_table/compaction/trie_options.h"
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 // ---- The table
 
@@ -239,8 +232,9 @@ class FeatureTest : public ::testing::Test {
     }
   }
 
-  // The database's trie still takes writes and compacts to one table per key.
+  // The same of the database's trie, which still takes writes and compacts to one table per key.
   static void CheckCompacts(rocksdb::DB* db) {
+    ASSERT_NO_FATAL_FAILURE(Check(db));
     ASSERT_OK(db->Put(WriteOptions(), "extra", "1"));
     ASSERT_OK(db->Delete(WriteOptions(), "extra"));
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
@@ -250,6 +244,7 @@ class FeatureTest : public ::testing::Test {
     uint64_t entries = 0;
     for (const auto& [file, properties] : tables) entries += properties->num_entries;
     EXPECT_EQ(entries, static_cast<uint64_t>(kKeys - kKeys / 10));
+    Check(db);
   }
 };
 
@@ -445,7 +440,6 @@ TEST_P(CompatibilityTest, RangesAndPrefixes) {
     EXPECT_EQ(count, static_cast<size_t>(std::distance(keys.lower_bound(prefix), keys.lower_bound(prefix + ":"))));
   }
   ASSERT_OK(db->SetOptions({{"prefix_extractor", "fixed:3"}}));
-  Check(db.get());
   CheckCompacts(db.get());
   Works("prefix extractors", "scans of a prefix, at any open and by SetOptions");
 }
@@ -534,9 +528,8 @@ TEST_P(CompatibilityTest, RangeDeletionsInPreparedTransactions) {
   for (const bool at_commit : {true, false}) {
     SCOPED_TRACE(at_commit);
     const auto open = [&](std::unique_ptr<rocksdb::TransactionDB>* db) {
-      rocksdb::TransactionDB* raw = nullptr;
-      ASSERT_OK(rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), &raw));
-      db->reset(raw);
+      ASSERT_OK(
+          rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), port::Into(db)));
     };
     std::unique_ptr<rocksdb::TransactionDB> db;
     open(&db);
@@ -569,9 +562,9 @@ TEST_P(CompatibilityTest, RangeDeletionsInPreparedTransactions) {
 
 TEST_P(CompatibilityTest, Transactions) {
   {
-    rocksdb::TransactionDB* raw = nullptr;
-    ASSERT_OK(rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), &raw));
-    std::unique_ptr<rocksdb::TransactionDB> db(raw);
+    std::unique_ptr<rocksdb::TransactionDB> db;
+    ASSERT_OK(
+        rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), port::Into(&db)));
     Fill(db.get());
     std::unique_ptr<rocksdb::Transaction> one(db->BeginTransaction(WriteOptions()));
     ASSERT_OK(one->Put("a", "1"));
@@ -590,9 +583,9 @@ TEST_P(CompatibilityTest, Transactions) {
     one.reset();
   }
   {
-    rocksdb::TransactionDB* raw = nullptr;
-    ASSERT_OK(rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), &raw));
-    std::unique_ptr<rocksdb::TransactionDB> db(raw);
+    std::unique_ptr<rocksdb::TransactionDB> db;
+    ASSERT_OK(
+        rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), port::Into(&db)));
     std::unique_ptr<rocksdb::Transaction> prepared(db->GetTransactionByName("survivor"));
     ASSERT_NE(prepared, nullptr);
     ASSERT_OK(prepared->Commit());
@@ -604,9 +597,8 @@ TEST_P(CompatibilityTest, Transactions) {
     CheckCompacts(db->GetRootDB());
   }
   Works("TransactionDB, two-phase commit", "engine_model_test");
-  rocksdb::OptimisticTransactionDB* raw = nullptr;
-  ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(TrieOptionsOf(), DbPath(), &raw));
-  std::unique_ptr<rocksdb::OptimisticTransactionDB> db(raw);
+  std::unique_ptr<rocksdb::OptimisticTransactionDB> db;
+  ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(TrieOptionsOf(), DbPath(), port::Into(&db)));
   std::unique_ptr<rocksdb::Transaction> one(db->BeginTransaction(WriteOptions()));
   ASSERT_OK(one->Put("a", "1"));
   ASSERT_OK(db->Put(WriteOptions(), "a", "2"));
@@ -712,7 +704,6 @@ TEST_P(CompatibilityTest, DeleteRange) {
   Check(db.get());
   db.reset();
   db = Open();
-  Check(db.get());
   CheckCompacts(db.get());
   Refused("DeleteRange",
           "NotSupported, before it is logged: a range of keys is no range of hashes; delete the keys, or drop the "
@@ -746,7 +737,6 @@ TEST_P(CompatibilityTest, CompactRange) {
   ASSERT_OK(db->DropColumnFamily(leveled));
   ASSERT_OK(db->DestroyColumnFamilyHandle(leveled));
   CheckCompacts(db.get());
-  Check(db.get());
   TrieCompactOptions one;
   if (InKeyOrder()) {
     ASSERT_SAYS(TrieContainerOf(db->DefaultColumnFamily(), Key(1), 2, &one.container), IsNotSupported(), "key order");
@@ -777,7 +767,6 @@ TEST_P(CompatibilityTest, PausesAndManualCompaction) {
   EXPECT_TRUE(CompactTrie(db.get(), db->DefaultColumnFamily()).IsIncomplete());
   db->EnableManualCompaction();
   CheckCompacts(db.get());
-  Check(db.get());
   Differs("DisableManualCompaction",
           "a trie's automatic compactions wait for EnableManualCompaction, too; shutdown_test");
 }
@@ -788,9 +777,8 @@ TEST_P(CompatibilityTest, Backup) {
   auto db = Open();
   rocksdb::BackupEngineOptions options(dir_ / "backup");
   options.share_files_with_checksum = true;
-  rocksdb::BackupEngine* raw = nullptr;
-  ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), options, &raw));
-  std::unique_ptr<rocksdb::BackupEngine> engine(raw);
+  std::unique_ptr<rocksdb::BackupEngine> engine;
+  ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), options, port::Into(&engine)));
   Fill(db.get());
   ASSERT_OK(engine->CreateNewBackup(db.get(), true));
   ASSERT_OK(db->Put(WriteOptions(), "later", "1"));
@@ -801,7 +789,6 @@ TEST_P(CompatibilityTest, Backup) {
   ASSERT_OK(engine->RestoreDBFromBackup(1, dir_ / "one", dir_ / "one"));
   ASSERT_OK(engine->RestoreDBFromLatestBackup(dir_ / "two", dir_ / "two"));
   auto one = Open(TrieOptionsOf(), dir_ / "one");
-  Check(one.get());
   CheckCompacts(one.get());
   auto two = PlainOpen(TrieOptionsOf(), dir_ / "two");
   std::string value;
@@ -821,14 +808,12 @@ TEST_P(CompatibilityTest, Checkpoint) {
   ASSERT_OK(db->Put(WriteOptions(), Key(1), "changed later"));
   ASSERT_OK(CompactTrie(db.get(), db->DefaultColumnFamily()));
   auto copy = Open(TrieOptionsOf(), dir_ / "copy");
-  Check(copy.get());
   CheckCompacts(copy.get());
   Works("Checkpoint");
-  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> metadata;
   ASSERT_OK(rocksdb::Checkpoint::Create(copy.get(), &raw));
   checkpoint.reset(raw);
-  ASSERT_OK(checkpoint->ExportColumnFamily(copy->DefaultColumnFamily(), dir_ / "export", &metadata));
-  std::unique_ptr<rocksdb::ExportImportFilesMetaData> owned(metadata);
+  ASSERT_OK(checkpoint->ExportColumnFamily(copy->DefaultColumnFamily(), dir_ / "export", port::Into(&metadata)));
   auto other = Open(TrieOptionsOf(), dir_ / "other");
   ColumnFamilyHandle* imported = nullptr;
   ASSERT_OK(other->CreateColumnFamilyWithImport(TrieOptionsOf(), "imported", rocksdb::ImportColumnFamilyOptions(),
@@ -842,10 +827,9 @@ TEST_P(CompatibilityTest, Checkpoint) {
         InKeyOrder() ? "into a trie with as many levels" : "into a trie of the same shape, hash and seed");
   // Another order cannot take the files.
   imported = nullptr;
-  const Status status = other->CreateColumnFamilyWithImport(OfAnotherOrder(), "wrong",
-                                                            rocksdb::ImportColumnFamilyOptions(), *metadata, &imported);
-  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_NE(status.ToString().find("omparator"), std::string::npos) << status.ToString();
+  EXPECT_TRUE(Says(other->CreateColumnFamilyWithImport(OfAnotherOrder(), "wrong", rocksdb::ImportColumnFamilyOptions(),
+                                                       *metadata, &imported),
+                   &Status::IsInvalidArgument, "omparator"));
   Refused("import into a column family of another order", "InvalidArgument, names the comparators");
 }
 
@@ -892,9 +876,8 @@ TEST_P(CompatibilityTest, OptionsFileAlone) {
   EXPECT_STREQ(descriptors[0].options.sst_partitioner_factory->Name(), "cairn.TriePartitioner");
   EXPECT_TRUE(db_options.listeners.empty());  // every opening of a trie brings its own
   std::vector<ColumnFamilyHandle*> handles;
-  rocksdb::DB* raw = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(db_options, DbPath(), descriptors, &handles, port::Into(&raw)));
-  std::unique_ptr<rocksdb::DB> db(raw);
+  std::unique_ptr<rocksdb::DB> db;
+  ASSERT_OK(rocksdb::DB::Open(db_options, DbPath(), descriptors, &handles, port::Into(&db)));
   Fill(db.get());
   Check(db.get());
   ASSERT_OK(db->DestroyColumnFamilyHandle(handles[0]));
@@ -942,19 +925,12 @@ TEST_P(CompatibilityTest, IngestFiles) {
   TrieOptionText trie = ShapeOf(options);
   if (!InKeyOrder()) trie.seed = 17;
   ASSERT_OK(UseTrie(&options, trie));
-  auto in_order = [&](int parity) {
-    std::map<std::string, std::string, std::function<bool(const std::string&, const std::string&)>> items(
-        [&](const std::string& a, const std::string& b) { return options.comparator->Compare(a, b) < 0; });
-    for (int i = 0; i < kKeys; ++i) {
-      if (i % 10 != 0 && (parity == 2 || i % 2 == parity)) items[Key(i)] = Value(i, 2);
-    }
-    return items;
-  };
   auto write = [&](const std::string& path, int parity) {
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
-    ASSERT_OK(writer.Open(path));
-    for (const auto& [key, value] : in_order(parity)) ASSERT_OK(writer.Put(key, value));
-    ASSERT_OK(writer.Finish());
+    std::map<std::string, std::string> records;
+    for (int i = 0; i < kKeys; ++i) {
+      if (i % 10 != 0 && (parity == 2 || i % 2 == parity)) records[Key(i)] = Value(i, 2);
+    }
+    ASSERT_OK(WriteTable(path, options, records));
   };
   write(dir_ / "even.sst", 0);
   write(dir_ / "odd.sst", 1);
@@ -964,9 +940,7 @@ TEST_P(CompatibilityTest, IngestFiles) {
     // Into an empty trie: RocksDB would choose the last slot of the deepest depth, where no file may span containers.
     ASSERT_OK(db->IngestExternalFile({dir_ / "even.sst"}, rocksdb::IngestExternalFileOptions()));
     ASSERT_OK(db->IngestExternalFile({dir_ / "odd.sst"}, rocksdb::IngestExternalFileOptions()));
-    Check(db.get());
     CheckCompacts(db.get());
-    Check(db.get());
   }
   {
     auto db = Open(options, dir_ / "filled");
@@ -980,9 +954,7 @@ TEST_P(CompatibilityTest, IngestFiles) {
     Fill(db.get());
     Check(db.get());
     ASSERT_OK(WaitForTrieCompaction(db.get()));
-    Check(db.get());
     CheckCompacts(db.get());
-    Check(db.get());
   }
   Works("IngestExternalFile, SstFileWriter, SstFileReader",
         InKeyOrder() ? "sorted bulk loads are never written again"
@@ -991,14 +963,12 @@ TEST_P(CompatibilityTest, IngestFiles) {
   ASSERT_OK(reader.Open(dir_ / "all.sst"));
   ASSERT_OK(reader.VerifyChecksum());
   // A file in another order.
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), OfAnotherOrder());
-  ASSERT_OK(writer.Open(dir_ / "bytes.sst"));
-  for (int i = 1000; i < 2000; ++i) ASSERT_OK(writer.Put(Key(InKeyOrder() ? 2999 - i : i), "1"));
-  ASSERT_OK(writer.Finish());
+  std::map<std::string, std::string> others;
+  for (int i = 1000; i < 2000; ++i) others[Key(i)] = "1";
+  ASSERT_OK(WriteTable(dir_ / "bytes.sst", OfAnotherOrder(), others));
   auto db = Open(options, dir_ / "filled");
-  const Status status = db->IngestExternalFile({dir_ / "bytes.sst"}, rocksdb::IngestExternalFileOptions());
-  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_NE(status.ToString().find("omparator"), std::string::npos) << status.ToString();
+  EXPECT_TRUE(Says(db->IngestExternalFile({dir_ / "bytes.sst"}, rocksdb::IngestExternalFileOptions()),
+                   &Status::IsInvalidArgument, "omparator"));
   Check(db.get());
   Refused("ingestion of a file in another order", "InvalidArgument, names the comparators");
   if (InKeyOrder()) return;
@@ -1020,9 +990,7 @@ TEST_P(CompatibilityTest, Repair) {
   }
   ASSERT_OK(rocksdb::RepairDB(DbPath(), TrieOptionsOf()));
   auto db = Open();
-  Check(db.get());
   CheckCompacts(db.get());
-  Check(db.get());
   Differs("RepairDB", "with the trie's options; all tables go back to the root and are compacted anew");
 }
 
@@ -1090,7 +1058,6 @@ TEST_P(CompatibilityTest, BlobFiles) {
   {
     auto db = Open(options);
     Fill(db.get());
-    Check(db.get());
     CheckCompacts(db.get());
     rocksdb::ColumnFamilyMetaData metadata;
     db->GetColumnFamilyMetaData(&metadata);
@@ -1138,9 +1105,7 @@ TEST_P(CompatibilityTest, Compression) {
   }
   auto db = Open(options);
   Fill(db.get());
-  Check(db.get());
   CheckCompacts(db.get());
-  Check(db.get());
   rocksdb::TablePropertiesCollection tables;
   ASSERT_OK(db->GetPropertiesOfAllTables(&tables));
   ASSERT_FALSE(tables.empty());
@@ -1167,9 +1132,8 @@ TEST_P(CompatibilityTest, Temperatures) {
 }
 
 TEST_P(CompatibilityTest, TimeToLive) {
-  rocksdb::DBWithTTL* raw = nullptr;
-  ASSERT_OK(rocksdb::DBWithTTL::Open(TrieOptionsOf(), DbPath(), &raw, 100000));
-  std::unique_ptr<rocksdb::DBWithTTL> db(raw);
+  std::unique_ptr<rocksdb::DBWithTTL> db;
+  ASSERT_OK(rocksdb::DBWithTTL::Open(TrieOptionsOf(), DbPath(), port::Into(&db), 100000));
   Fill(db.get());
   Check(db.get());
   Works("DBWithTTL", "[most reads](../design/trie.md#how-do-entries-expire) hide what has expired; expired_model_test");
@@ -1261,9 +1225,7 @@ TEST_P(CompatibilityTest, ChangedOptions) {
     db = Open(options);
     Check(db.get());
     Fill(db.get());
-    Check(db.get());
     CheckCompacts(db.get());
-    Check(db.get());
     db.reset();
   };
   works_as(trie);
@@ -1300,18 +1262,15 @@ class SiltCompatibilityTest : public FeatureTest {
 TEST_F(SiltCompatibilityTest, BackupCheckpointExport) {
   auto db = Open(SiltOptionsOf());
   Fill(db.get());
-  rocksdb::BackupEngine* raw_engine = nullptr;
-  ASSERT_OK(
-      rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(dir_ / "backup"), &raw_engine));
-  std::unique_ptr<rocksdb::BackupEngine> engine(raw_engine);
+  std::unique_ptr<rocksdb::BackupEngine> engine;
+  ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(dir_ / "backup"),
+                                        port::Into(&engine)));
   ASSERT_OK(engine->CreateNewBackup(db.get(), true));
-  rocksdb::Checkpoint* raw = nullptr;
-  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &raw));
-  std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), port::Into(&checkpoint)));
   ASSERT_OK(checkpoint->CreateCheckpoint(dir_ / "copy"));
-  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
-  ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), dir_ / "export", &metadata));
-  std::unique_ptr<rocksdb::ExportImportFilesMetaData> owned(metadata);
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> metadata;
+  ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), dir_ / "export", port::Into(&metadata)));
   ASSERT_OK(db->Put(WriteOptions(), Key(1), "changed later"));
   ASSERT_OK(Merge(db.get()));
   ASSERT_OK(engine->VerifyBackup(1, true));
@@ -1508,9 +1467,7 @@ TEST_P(BadConfigurationTest, PlainRocksDb) {
       Check(stock.get());
       stock.reset();
       auto trie = Open();
-      Check(trie.get());
       CheckCompacts(trie.get());
-      Check(trie.get());
     }
     Works("a trie database opened as RocksDB's, with as many levels, and again as a trie");
     return;
@@ -1534,9 +1491,7 @@ TEST_P(BadConfigurationTest, TrieOptionsOnALeveledDatabase) {
     auto db = Open(TrieOptionsOf(), dir_ / "leveled");
     Check(db.get());
     Fill(db.get());
-    Check(db.get());
     CheckCompacts(db.get());
-    Check(db.get());
     Works("a stock database opened as a trie", "its tables lie in the trie as they are");
     return;
   }
@@ -1564,14 +1519,16 @@ TEST_P(CompatibilityTest, RangeTombstonesFromElsewhere) {
     check(stock.get());
     stock->ReleaseSnapshot(snapshot);
   }
-  auto db = Open(TrieOptionsOf(), dir_ / "leveled");
-  check(db.get());
-  for (int i = 5000; i < 9000; ++i) ASSERT_OK(db->Put(WriteOptions(), Key(i), Value(i, 0)));
-  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
-  ASSERT_OK(WaitForTrieCompaction(db.get()));
-  check(db.get());
-  ASSERT_OK(CompactTrie(db.get(), db->DefaultColumnFamily()));
-  check(db.get());
+  const auto check_compacts = [&check](rocksdb::DB* db) {
+    check(db);
+    for (int i = 5000; i < 9000; ++i) ASSERT_OK(db->Put(WriteOptions(), Key(i), Value(i, 0)));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    ASSERT_OK(WaitForTrieCompaction(db));
+    check(db);
+    ASSERT_OK(CompactTrie(db, db->DefaultColumnFamily()));
+    check(db);
+  };
+  check_compacts(Open(TrieOptionsOf(), dir_ / "leveled").get());
   // Ingested.
   auto other = Open(TrieOptionsOf(), dir_ / "other");
   Fill(other.get());
@@ -1580,13 +1537,7 @@ TEST_P(CompatibilityTest, RangeTombstonesFromElsewhere) {
   ASSERT_OK(writer.DeleteRange("key12", "key17"));
   ASSERT_OK(writer.Finish());
   ASSERT_OK(IngestAgain(other.get(), other->DefaultColumnFamily(), {dir_ / "tombstone.sst"}, {}));
-  check(other.get());
-  for (int i = 5000; i < 9000; ++i) ASSERT_OK(other->Put(WriteOptions(), Key(i), Value(i, 0)));
-  ASSERT_OK(other->Flush(rocksdb::FlushOptions()));
-  ASSERT_OK(WaitForTrieCompaction(other.get()));
-  check(other.get());
-  ASSERT_OK(CompactTrie(other.get(), other->DefaultColumnFamily()));
-  check(other.get());
+  check_compacts(other.get());
   Works("range tombstones of ingested files, and of a stock database opened as a trie");
 }
 
@@ -1617,9 +1568,7 @@ TEST_P(BadConfigurationTest, PartitionerWithoutComparator) {
 TEST_P(BadConfigurationTest, SeveralPaths) {
   Options options = TrieOptionsOf();
   options.db_paths = {{DbPath(), 1 << 20}, {dir_ / "elsewhere", 1 << 30}};
-  const Status status = TryOpen(options);
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-  EXPECT_NE(status.ToString().find("path"), std::string::npos) << status.ToString();
+  EXPECT_TRUE(Says(TryOpen(options), &Status::IsNotSupported, "path"));
   Refused("several db_paths or cf_paths", "NotSupported, by RocksDB for every style but leveled and universal");
 }
 

@@ -18,23 +18,16 @@
 #include "gtest/gtest.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/stats_history.h"
 #include "rocksdb/trace_reader_writer.h"
 #include "rocksdb/utilities/replayer.h"
 #include "rocksdb/wide_columns.h"
 #include "test/support.h"
 #include "test/testutil/db_functions.h"
+#include "test/testutil/ingest_again.h"
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 enum class Kind { kStock, kTrie, kSubMemTables, kDurable, kOrdered, kKeyTrie, kSilt };
 const char* const kKindNames[] = {"stock", "trie", "sub-MemTables", "durable", "ordered", "ordered_trie", "silt"};
@@ -74,10 +67,7 @@ std::unique_ptr<rocksdb::TraceWriter> NewTrace(const Context& c) {
 
 std::string NewTable(const Context& c, const std::string& name) {
   const std::string file = c.dir / (c.name + name + ".sst");
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), c.db->GetOptions(c.family), c.family);
-  EXPECT_OK(writer.Open(file));
-  EXPECT_OK(writer.Put("ingested", "value"));
-  EXPECT_OK(writer.Finish());
+  EXPECT_OK(WriteTable(file, c.db->GetOptions(c.family), {{"ingested", "value"}}, c.family));
   return file;
 }
 
@@ -656,12 +646,11 @@ TEST(DbInterfaceTest, EveryKindAnswersAsAStockDatabase) {
     const std::string name = kKindNames[static_cast<int>(kind)];
     SCOPED_TRACE(name);
     const rocksdb::Options options = OptionsFor(kind);
-    DB* raw = nullptr;
-    ASSERT_OK(DB::Open(options, dir / name, port::Into(&raw)));
-    const std::unique_ptr<DB> db(raw);
-    EXPECT_EQ(CairnDB::Of(raw) == nullptr, kind == Kind::kStock);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(DB::Open(options, dir / name, port::Into(&db)));
+    EXPECT_EQ(CairnDB::Of(db.get()) == nullptr, kind == Kind::kStock);
     ASSERT_OK(db->Put(WriteOptions(), "a", "1"));
-    const Context context{raw, raw->DefaultColumnFamily(), options, dir, name};
+    const Context context{db.get(), db->DefaultColumnFamily(), options, dir, name};
     for (const auto& [function, check] : WrongArguments()) ExpectTheSame(kind, function, check(context), &stock);
     for (const auto& [function, check] : Checks()) {
       if (function != "Close") ExpectTheSame(kind, function, check(context), &stock);

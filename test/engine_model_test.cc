@@ -36,17 +36,9 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Iterator;
-using rocksdb::PinnableSlice;
 using rocksdb::PinnableWideColumns;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using rocksdb::Snapshot;
-using rocksdb::Status;
 using rocksdb::WideColumns;
-using rocksdb::WriteBatch;
-using rocksdb::WriteOptions;
 
 constexpr uint64_t kDefaultOperations = 8000;
 constexpr uint64_t kKeys = 600;

@@ -8,7 +8,9 @@
 // CAIRN_SEED=n replays a run, CAIRN_OPS=n sets its length.
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,6 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/slice_transform.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "test/support.h"
@@ -29,11 +30,6 @@
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::Iterator;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 constexpr uint64_t kDefaultOperations = 1200;
 constexpr size_t kFamilies = 2;
@@ -168,9 +164,7 @@ class Store {
     Status s = engine_.fill(&options_);
     if (!s.ok()) return s;
     const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", options_}, {"second", options_}};
-    rocksdb::DB* db = nullptr;
-    s = rocksdb::DB::Open(options_, path_, families, &handles_, port::Into(&db));
-    db_.reset(db);
+    s = rocksdb::DB::Open(options_, path_, families, &handles_, port::Into(&db_));
     return s;
   }
 
@@ -188,9 +182,8 @@ class Store {
 
   // Goes on with a copy.
   Status MoveToCopy() {
-    rocksdb::Checkpoint* made = nullptr;
-    Status s = rocksdb::Checkpoint::Create(db_.get(), &made);
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+    Status s = rocksdb::Checkpoint::Create(db_.get(), port::Into(&checkpoint));
     const std::string copy = folder_ + "/" + std::to_string(++copies_);
     if (s.ok()) s = checkpoint->CreateCheckpoint(copy);
     if (!s.ok()) return s;
@@ -211,14 +204,9 @@ class Store {
 
   Status CompactAll(size_t i) { return test::CompactAll(db_.get(), handles_[i], engine_.trie); }
 
-  Status Ingest(size_t i, const std::vector<std::string>& sorted, const std::string& value) {
+  Status Ingest(size_t i, const std::map<std::string, std::string>& records) {
     const std::string file = folder_ + "/ingested.sst";
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, handles_[i]);
-    Status s = writer.Open(file);
-    for (const std::string& key : sorted) {
-      if (s.ok()) s = writer.Put(key, value);
-    }
-    if (s.ok()) s = writer.Finish();
+    const Status s = WriteTable(file, db_->GetOptions(handles_[i]), records, handles_[i]);
     rocksdb::IngestExternalFileOptions options;
     options.move_files = true;
     return s.ok() ? IngestAgain(db_.get(), handles_[i], {file}, options) : s;
@@ -477,15 +465,12 @@ class MetamorphicTest : public ::testing::TestWithParam<Setup> {
 
   void IngestSome() {
     const size_t family = AnyFamily();
-    std::vector<std::string> sorted;
-    const uint64_t count = 1 + random_->Uniform(200);
-    for (uint64_t i = 0; i < count; ++i) sorted.push_back(keys_->ToWrite());
-    const rocksdb::Comparator* const order = ComparatorOf(GetParam().order);
-    std::sort(sorted.begin(), sorted.end(),
-              [order](const std::string& x, const std::string& y) { return order->Compare(x, y) < 0; });
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    std::set<std::string> keys;
+    for (uint64_t count = 1 + random_->Uniform(200); count > 0; --count) keys.insert(keys_->ToWrite());
+    std::map<std::string, std::string> records;
     const std::string value = Value();
-    AllOk("ingestion", [&](Store* store) { return store->Ingest(family, sorted, value); });
+    for (const std::string& key : keys) records[key] = value;
+    AllOk("ingestion", [&](Store* store) { return store->Ingest(family, records); });
   }
 
   void ChangeOptions() {

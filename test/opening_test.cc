@@ -32,17 +32,11 @@
 #include "rocksdb/version.h"
 #include "test/support.h"
 #include "test/testutil/copy_database.h"
+#include "test/testutil/expect_contains.h"
 #include "utilities/blob_db/blob_db.h"
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 bool IsStock(DB* db) { return typeid(*db->GetRootDB()) == typeid(rocksdb::DBImpl); }
 
@@ -150,10 +144,9 @@ TEST_F(OpeningTest, EveryDoorOpensTheWholeEngine) {
   }
   {
     SCOPED_TRACE("cairn::Open");
-    DB* db = nullptr;
-    ASSERT_OK(cairn::Open(Trie(), DbPath(), &db));
-    const std::unique_ptr<DB> guard(db);
-    is_whole(db);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(cairn::Open(Trie(), DbPath(), port::Into(&db)));
+    is_whole(db.get());
   }
   {
     SCOPED_TRACE("DBWithTTL");
@@ -329,13 +322,11 @@ TEST_F(OpeningTest, AStockDatabaseTakesNoTrieInEitherOrder) {
     Fill(source.get());
     Options with_seed = source->GetOptions();
     with_seed.cf_paths.clear();  // the source's own
-    rocksdb::Checkpoint* made = nullptr;
-    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), &made));
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-    rocksdb::ExportImportFilesMetaData* files = nullptr;
+    std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), port::Into(&checkpoint)));
+    std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
     const std::string exported = dir_ / ("exported" + std::to_string(i));
-    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), exported, &files));
-    const std::unique_ptr<rocksdb::ExportImportFilesMetaData> owned(files);
+    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), exported, port::Into(&files)));
 
     const std::string path = dir_ / ("stock" + std::to_string(i));
     auto db = Open(Leveled(), path);
@@ -571,9 +562,7 @@ TEST_F(OpeningTest, SetOptionsThatTheEngineDoesNotFollowAreRefused) {
        {"level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger",
         "max_bytes_for_level_base", "max_bytes_for_level_multiplier", "max_compaction_bytes",
         "soft_pending_compaction_bytes_limit", "hard_pending_compaction_bytes_limit"}) {
-    const Status s = db->SetOptions({{option, "12"}});
-    EXPECT_TRUE(s.IsNotSupported()) << option << ": " << s.ToString();
-    EXPECT_NE(s.ToString().find(option), std::string::npos) << s.ToString();
+    EXPECT_TRUE(Says(db->SetOptions({{option, "12"}}), &Status::IsNotSupported, option));
   }
   EXPECT_TRUE(db->SetOptions({{"compaction_options_universal", "{size_ratio=5}"}}).IsNotSupported());
   EXPECT_TRUE(db->SetOptions({{"no_such_option", "1"}}).IsInvalidArgument());
@@ -620,12 +609,10 @@ TEST_F(OpeningTest, AnImportOfMoreLevelsIsRefused) {
   Fill(db.get(), 20000);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
-  rocksdb::Checkpoint* raw = nullptr;
-  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &raw));
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
-  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
-  ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), dir_ / "export", &metadata));
-  const std::unique_ptr<rocksdb::ExportImportFilesMetaData> guard(metadata);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), port::Into(&checkpoint)));
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> metadata;
+  ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), dir_ / "export", port::Into(&metadata)));
   int deepest = 0;
   for (const auto& file : metadata->files) deepest = std::max(deepest, file.level);
   ASSERT_GT(deepest, 1);
@@ -644,9 +631,7 @@ TEST_F(OpeningTest, ADurableDatabaseThatIsNotThereIsNotMade) {
   DB* raw = nullptr;
   for (const bool folder : {false, true}) {
     if (folder) ASSERT_OK(rocksdb::Env::Default()->CreateDir(DbPath()));
-    const Status s = DB::Open(options, DbPath(), port::Into(&raw));
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_NE(s.ToString().find("create_if_missing"), std::string::npos) << s.ToString();
+    EXPECT_TRUE(Says(DB::Open(options, DbPath(), port::Into(&raw)), &Status::IsInvalidArgument, "create_if_missing"));
     EXPECT_TRUE(rocksdb::Env::Default()->FileExists(DbPath() + "/CAIRN_POOL").IsNotFound());
   }
 }
@@ -708,10 +693,9 @@ class DurableOpeningTest : public OpeningTest {
     test::CopyDatabase(db, to);
   }
   void CheckCopy(const std::string& path, const Options& options) {
-    DB* db = nullptr;
+    std::unique_ptr<DB> db;
     ASSERT_OK(DB::Open(options, path, port::Into(&db)));
-    const std::unique_ptr<DB> guard(db);
-    Check(db, 1000);
+    Check(db.get(), 1000);
   }
 
   std::unique_ptr<DB> db_;
@@ -721,9 +705,9 @@ TEST_F(DurableOpeningTest, ABackupHoldsWhatThePoolHolds) {
   for (const bool flush : {false, true}) {
     SCOPED_TRACE(flush);
     const std::string backup = dir_ / ("backup" + std::to_string(flush));
-    rocksdb::BackupEngine* raw = nullptr;
-    ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(backup), &raw));
-    const std::unique_ptr<rocksdb::BackupEngine> engine(raw);
+    std::unique_ptr<rocksdb::BackupEngine> engine;
+    ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(backup),
+                                          port::Into(&engine)));
     ASSERT_OK(db_->Put(WriteOptions(), "key0", "after the last flush"));
     ASSERT_OK(engine->CreateNewBackup(rocksdb::CreateBackupOptions(), db_.get()));
     ASSERT_OK(engine->VerifyBackup(1));
@@ -735,9 +719,8 @@ TEST_F(DurableOpeningTest, ABackupHoldsWhatThePoolHolds) {
 }
 
 TEST_F(DurableOpeningTest, ACheckpointHoldsWhatThePoolHolds) {
-  rocksdb::Checkpoint* raw = nullptr;
-  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), &raw));
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), port::Into(&checkpoint)));
   for (const uint64_t limit : {uint64_t{0}, uint64_t{1} << 30, UINT64_MAX}) {
     SCOPED_TRACE(limit);
     ASSERT_OK(db_->Put(WriteOptions(), "key0", "after the last flush"));
@@ -745,10 +728,9 @@ TEST_F(DurableOpeningTest, ACheckpointHoldsWhatThePoolHolds) {
     ASSERT_OK(checkpoint->CreateCheckpoint(copy, limit));
     CheckCopy(copy, Leveled());
   }
-  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> metadata;
   ASSERT_OK(db_->Put(WriteOptions(), "only", "here"));
-  ASSERT_OK(checkpoint->ExportColumnFamily(db_->DefaultColumnFamily(), dir_ / "export", &metadata));
-  const std::unique_ptr<rocksdb::ExportImportFilesMetaData> guard(metadata);
+  ASSERT_OK(checkpoint->ExportColumnFamily(db_->DefaultColumnFamily(), dir_ / "export", port::Into(&metadata)));
   auto other = Open(Leveled(), dir_ / "other");
   ColumnFamilyHandle* handle = nullptr;
   ASSERT_OK(other->CreateColumnFamilyWithImport(Leveled(), "imported", rocksdb::ImportColumnFamilyOptions(), *metadata,
@@ -779,13 +761,11 @@ TEST_F(DurableOpeningTest, ACheckpointTearsNoBatch) {
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
                                                                  {"second", options}};
   std::vector<ColumnFamilyHandle*> handles;
-  DB* raw_db = nullptr;
-  ASSERT_OK(DB::Open(options, dir_ / "two", families, &handles, port::Into(&raw_db)));
-  const std::unique_ptr<DB> db(raw_db);
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options, dir_ / "two", families, &handles, port::Into(&db)));
   for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->Put(WriteOptions(), handle, "before", "v"));
-  rocksdb::Checkpoint* raw = nullptr;
-  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &raw));
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), port::Into(&checkpoint)));
   listener->families = &handles;
   ASSERT_OK(checkpoint->CreateCheckpoint(dir_ / "copy"));
   ASSERT_EQ(listener->families, nullptr);
@@ -876,9 +856,8 @@ TEST_F(DurableOpeningTest, TransactionsAreDurableOrRefused) {
   rocksdb::TransactionDB* pessimistic = nullptr;
   EXPECT_TRUE(rocksdb::TransactionDB::Open(Durable(), rocksdb::TransactionDBOptions(), DbPath(), &pessimistic)
                   .IsNotSupported());
-  rocksdb::OptimisticTransactionDB* raw = nullptr;
-  ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(Durable(), DbPath(), &raw));
-  std::unique_ptr<rocksdb::OptimisticTransactionDB> db(raw);
+  std::unique_ptr<rocksdb::OptimisticTransactionDB> db;
+  ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(Durable(), DbPath(), port::Into(&db)));
   std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(WriteOptions()));
   ASSERT_OK(transaction->Put("in", "transaction"));
   ASSERT_OK(transaction->Commit());

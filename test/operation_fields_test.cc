@@ -20,7 +20,6 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/trace_reader_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -28,14 +27,10 @@
 #include "rocksdb/utilities/replayer.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 constexpr char kStock[] = "leveled";
 constexpr char kDurable[] = "durable";
@@ -112,10 +107,7 @@ std::string Run(const Database& d, const rocksdb::WaitForCompactOptions& options
 
 std::string NewTable(const Database& d, const std::string& key) {
   const std::string file = d.NewName() + ".sst";
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), d.db->GetOptions(), d.db->DefaultColumnFamily());
-  EXPECT_OK(writer.Open(file));
-  EXPECT_OK(writer.Put(key, "value"));
-  EXPECT_OK(writer.Finish());
+  EXPECT_OK(WriteTable(file, d.db->GetOptions(), {{key, "value"}}, d.db->DefaultColumnFamily()));
   return file;
 }
 
@@ -133,12 +125,10 @@ std::string Run(const Database& d, const rocksdb::IngestExternalFileOptions& opt
 }
 
 std::string Run(const Database& d, const rocksdb::ImportColumnFamilyOptions& options) {
-  rocksdb::Checkpoint* opened = nullptr;
-  EXPECT_OK(rocksdb::Checkpoint::Create(d.db, &opened));
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(opened);
-  rocksdb::ExportImportFilesMetaData* exported = nullptr;
-  EXPECT_OK(checkpoint->ExportColumnFamily(d.db->DefaultColumnFamily(), d.NewName(), &exported));
-  const std::unique_ptr<rocksdb::ExportImportFilesMetaData> files(exported);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  EXPECT_OK(rocksdb::Checkpoint::Create(d.db, port::Into(&checkpoint)));
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
+  EXPECT_OK(checkpoint->ExportColumnFamily(d.db->DefaultColumnFamily(), d.NewName(), port::Into(&files)));
   ColumnFamilyHandle* handle = nullptr;
   const Status s = d.db->CreateColumnFamilyWithImport(d.db->GetOptions(), "imported" + std::to_string(++d.number),
                                                       options, *files, &handle);
@@ -176,9 +166,9 @@ std::string Run(const Database& d, const rocksdb::GetMergeOperandsOptions& given
 
 std::string Backup(const Database& d, const rocksdb::CreateBackupOptions& create,
                    const rocksdb::RestoreOptions& restore) {
-  rocksdb::BackupEngine* opened = nullptr;
-  EXPECT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(d.NewName()), &opened));
-  const std::unique_ptr<rocksdb::BackupEngine> engine(opened);
+  std::unique_ptr<rocksdb::BackupEngine> engine;
+  EXPECT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(d.NewName()),
+                                        port::Into(&engine)));
   Status s = engine->CreateNewBackup(create, d.db);
   const std::string path = d.NewName();
   if (s.ok()) s = engine->RestoreDBFromLatestBackup(restore, path, path);
@@ -235,10 +225,9 @@ std::string Transact(const Database& d, Database_* db, const Options& options) {
 
 std::string Transact(const Database& d, const rocksdb::TransactionDBOptions& database,
                      const rocksdb::TransactionOptions& options) {
-  rocksdb::TransactionDB* opened = nullptr;
-  const Status s = rocksdb::TransactionDB::Open(OptionsFor(d.kind), database, d.NewName(), &opened);
-  const std::unique_ptr<rocksdb::TransactionDB> db(opened);
-  return s.ok() ? Transact(d, opened, options) : Outcome(s);
+  std::unique_ptr<rocksdb::TransactionDB> db;
+  const Status s = rocksdb::TransactionDB::Open(OptionsFor(d.kind), database, d.NewName(), port::Into(&db));
+  return s.ok() ? Transact(d, db.get(), options) : Outcome(s);
 }
 std::string Run(const Database& d, const rocksdb::TransactionDBOptions& options) {
   return Transact(d, options, rocksdb::TransactionOptions());
@@ -619,11 +608,10 @@ void ForEachKind(const std::function<std::map<std::string, std::string>(const Da
   for (const std::string kind : kKinds) {
     SCOPED_TRACE(kind);
     const rocksdb::Options options = OptionsFor(kind);
-    DB* raw = nullptr;
-    ASSERT_OK(DB::Open(options, dir / kind, port::Into(&raw)));
-    const std::unique_ptr<DB> db(raw);
-    ASSERT_NO_FATAL_FAILURE(Fill(raw));
-    const auto found = outcomes(Database{raw, options, dir, kind});
+    std::unique_ptr<DB> db;
+    ASSERT_OK(DB::Open(options, dir / kind, port::Into(&db)));
+    ASSERT_NO_FATAL_FAILURE(Fill(db.get()));
+    const auto found = outcomes(Database{db.get(), options, dir, kind});
     if (kind == kStock) stock = found;
     for (const auto& [what, outcome] : found) {
       EXPECT_EQ(outcome, kind == kStock ? outcome : Expected(kind, what, stock[what])) << what;
@@ -718,15 +706,14 @@ std::set<std::string> EventsOf(const std::string& kind, const std::string& path,
   options.enable_blob_files = true;
   options.enable_blob_garbage_collection = true;
   options.blob_garbage_collection_age_cutoff = 1;
-  DB* raw = nullptr;
-  EXPECT_OK(DB::Open(options, path, port::Into(&raw)));
-  std::unique_ptr<DB> db(raw);
-  Fill(raw);
+  std::unique_ptr<DB> db;
+  EXPECT_OK(DB::Open(options, path, port::Into(&db)));
+  Fill(db.get());
   ColumnFamilyHandle* handle = nullptr;
   EXPECT_OK(db->CreateColumnFamily(options, "dropped", &handle));
   EXPECT_OK(db->DropColumnFamily(handle));
   EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
-  EXPECT_OK(db->IngestExternalFile({NewTable(Database{raw, options, dir, kind + "_events"}, "ingested")}, {}));
+  EXPECT_OK(db->IngestExternalFile({NewTable(Database{db.get(), options, dir, kind + "_events"}, "ingested")}, {}));
   rocksdb::CompactRangeOptions compact;
   compact.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
   EXPECT_OK(db->CompactRange(compact, nullptr, nullptr));
@@ -804,10 +791,9 @@ std::map<std::string, std::function<std::string(const Database&)>> ExperimentalC
          EXPECT_OK(manager->MakeSharedFactory("config", 1, &factory));
          rocksdb::Options options = OptionsFor(d.kind);
          options.table_properties_collector_factories.push_back(factory);
-         DB* opened = nullptr;
-         EXPECT_OK(DB::Open(options, d.NewName(), port::Into(&opened)));
-         const std::unique_ptr<DB> db(opened);
-         Fill(opened);
+         std::unique_ptr<DB> db;
+         EXPECT_OK(DB::Open(options, d.NewName(), port::Into(&db)));
+         Fill(db.get());
          const Slice begin("x"), end("z");
          rocksdb::ReadOptions read;
          read.table_filter = factory->GetTableFilterForRangeQuery(begin, end);

@@ -21,9 +21,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using Texts = std::unordered_map<std::string, std::string>;
 using Setting = std::pair<std::string, std::string>;
 

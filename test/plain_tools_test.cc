@@ -18,13 +18,12 @@
 #include "rocksdb/table.h"
 #include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Status;
 
 #define ASSERT_OK(expression)                                                         \
   do {                                                                                \
@@ -51,9 +50,8 @@ class PlainToolsTest : public ::testing::Test {
     rocksdb::BlockBasedTableOptions table;
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(8.5));
     options.table_factory.reset(NewOrderedTableFactory(table));
-    DB* opened = nullptr;
-    ASSERT_OK(DB::Open(options, path_, port::Into(&opened)));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(DB::Open(options, path_, port::Into(&db)));
     for (int run = 0; run < 3; ++run) {
       for (int i = run; i < 6000; i += run + 1) {
         const std::string value = "v" + std::to_string(run) + "_" + std::to_string(i);
@@ -105,21 +103,17 @@ TEST_F(PlainToolsTest, LdbReadsAndWrites) {
   result = Run("ldb", {db, own_options, "get", Key(501)});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_EQ(expected_[Key(501)] + "\n", result.out);
-  result = Run("ldb", {db, own_options, "checkconsistency"});
-  EXPECT_EQ(0, result.exit_code) << result.err << result.out;
-  result = Run("ldb", {db, own_options, "put", "zebra", "striped"});
-  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_TRUE(Says(0, Run("ldb", {db, own_options, "checkconsistency"})));
+  EXPECT_TRUE(Says(0, Run("ldb", {db, own_options, "put", "zebra", "striped"})));
   expected_["zebra"] = "striped";
-  result = Run("ldb", {db, own_options, "compact"});
-  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_TRUE(Says(0, Run("ldb", {db, own_options, "compact"})));
   result = Run("ldb", {db, own_options, "scan"});
   EXPECT_EQ(Listing(), result.out);
   // And back.
   rocksdb::Options options;
   options.table_factory.reset(NewOrderedTableFactory(rocksdb::BlockBasedTableOptions()));
-  DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, path_, port::Into(&opened)));
-  const std::unique_ptr<DB> ordered(opened);
+  std::unique_ptr<DB> ordered;
+  ASSERT_OK(DB::Open(options, path_, port::Into(&ordered)));
   const std::unique_ptr<rocksdb::Iterator> it(ordered->NewIterator({}));
   auto wanted = expected_.begin();
   for (it->SeekToFirst(); it->Valid() && wanted != expected_.end(); it->Next(), ++wanted) {
@@ -136,8 +130,7 @@ TEST_F(PlainToolsTest, SstDumpReadsEachFile) {
   size_t entries = 0;
   for (const std::string& file : files) {
     for (const char* command : {"check", "verify", "identify"}) {
-      const ProgramResult result = Run("sst_dump", {"--file=" + file, std::string("--command=") + command});
-      EXPECT_EQ(0, result.exit_code) << command << ": " << result.err << result.out;
+      EXPECT_TRUE(Says(0, Run("sst_dump", {"--file=" + file, std::string("--command=") + command})));
     }
     const ProgramResult scan = Run("sst_dump", {"--file=" + file, "--command=scan"});
     EXPECT_EQ(0, scan.exit_code) << scan.err;
@@ -145,9 +138,7 @@ TEST_F(PlainToolsTest, SstDumpReadsEachFile) {
     for (std::string line; std::getline(lines, line);) {
       if (line.find("type:1 => v") != std::string::npos) ++entries;
     }
-    const ProgramResult properties = Run("sst_dump", {"--file=" + file, "--show_properties"});
-    EXPECT_EQ(0, properties.exit_code) << properties.err;
-    EXPECT_NE(std::string::npos, properties.out.find("cairn.order: 0x")) << properties.out;
+    EXPECT_TRUE(Says(0, Run("sst_dump", {"--file=" + file, "--show_properties"}), {"cairn.order: 0x"}));
   }
   // What was put and not deleted before it was flushed.
   EXPECT_LT(9000u, entries);

@@ -2,7 +2,6 @@
 // names it. docs/guide/building.md has the table. Options are given by name, so this program knows of no release; what
 // the RocksDB at hand does not have is skipped.
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,20 +13,16 @@
 #include "gtest/gtest.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/table_properties_collectors.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 #include "test/testutil/later_releases.h"
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 
 Status FillDurable(Options* options) {
   SubMemTableOptions memtable;
@@ -151,9 +146,7 @@ void CheckContents(DB* db, const Model& model, int number) {
 }
 
 Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
-  DB* opened = nullptr;
-  const Status s = cairn::Open(options, path, &opened);
-  db->reset(opened);
+  const Status s = cairn::Open(options, path, port::Into(db));
   return s;
 }
 
@@ -285,15 +278,7 @@ class ReleaseTest : public ::testing::TestWithParam<Engine> {
 
   std::string NewTable(const std::string& name, const Model& contents) {
     std::string file = dir_ / name;
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(), db_->DefaultColumnFamily());
-    EXPECT_OK(writer.Open(file));
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : contents) keys.push_back(key);
-    std::sort(keys.begin(), keys.end(), [this](const std::string& a, const std::string& b) {
-      return db_->DefaultColumnFamily()->GetComparator()->Compare(a, b) < 0;
-    });
-    for (const std::string& key : keys) EXPECT_OK(writer.Put(key, contents.at(key)));
-    EXPECT_OK(writer.Finish());
+    EXPECT_OK(WriteTable(file, db_->GetOptions(), contents, db_->DefaultColumnFamily()));
     return file;
   }
 
@@ -394,9 +379,8 @@ TEST_P(ReleaseTest, IngestionReplacesARangeWhereThereAreRanges) {
 TEST_P(ReleaseTest, LiveTablesAreIngestedUnread) {
   ASSERT_NO_FATAL_FAILURE(OpenDb());
   // The same seed, where there is one.
-  rocksdb::Checkpoint* made = nullptr;
-  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), &made));
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), port::Into(&checkpoint)));
   ASSERT_OK(checkpoint->CreateCheckpoint(dir_ / "other"));
   Model model;
   for (int i = 0; i < 100; ++i) {

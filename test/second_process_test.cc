@@ -1,7 +1,6 @@
 // A database that another process writes: read-only openings and secondaries while tables come and go. Here the writer
 // is another object of this process, so that what it does in between is known.
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -18,10 +17,6 @@
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 
 bool IsTable(const std::string& file) { return file.size() > 4 && file.substr(file.size() - 4) == ".sst"; }
 
@@ -46,9 +41,7 @@ class SecondProcessTest : public ::testing::TestWithParam<Engine> {
  protected:
   SecondProcessTest() : options_(OptionsOf(GetParam())), path_(dir_ / "db") {
     options_.max_open_files = -1;
-    DB* db = nullptr;
-    EXPECT_OK(DB::Open(options_, path_, port::Into(&db)));
-    db_.reset(db);
+    EXPECT_OK(DB::Open(options_, path_, port::Into(&db_)));
   }
 
   void Write(const std::string& value) {

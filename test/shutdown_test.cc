@@ -31,15 +31,8 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 // How often is repeated what chance decides.
 int Rounds(int usual) { return usual * static_cast<int>(NumberFromEnvironment("CAIRN_ROUNDS", 1)); }
@@ -353,11 +346,10 @@ TEST_P(ShutdownTest, CompactsOneFamilyAndTearsNoBatch) {
     }
     ASSERT_OK(db->DestroyColumnFamilyHandle(other));
   }
-  rocksdb::DB* opened = nullptr;
+  std::unique_ptr<rocksdb::DB> db;
   std::vector<ColumnFamilyHandle*> handles;
   ASSERT_OK(rocksdb::DB::Open(options, path, {{rocksdb::kDefaultColumnFamilyName, options}, {"other", options}},
-                              &handles, port::Into(&opened)));
-  const std::unique_ptr<rocksdb::DB> db(opened);
+                              &handles, port::Into(&db)));
   int kept = 0;
   for (int i = 0; i < 300; ++i) {
     std::string value;

@@ -12,11 +12,9 @@
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/table.h"
+#include "test/testutil/trie_fixture.h"
 
 namespace cairn::test {
-
-using rocksdb::Options;
-using rocksdb::Status;
 
 uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -44,26 +42,16 @@ Status FillUniversal(Options* options) {
 
 // Two children, so that a key's path is long; pushes deeper whenever it may.
 HashTrieOptions TinyTrie() {
-  HashTrieOptions trie;
+  auto trie = ShapedTrie<HashTrieOptions>(/*fan_out=*/2, /*slots=*/3, /*trigger=*/2, /*depth=*/5, /*root_trigger=*/2);
   trie.format = "sst";
-  trie.fan_out = 2;
-  trie.slots = 3;
-  trie.trigger = 2;
-  trie.root_trigger = 2;
-  trie.depth = 5;
   trie.grow_liveness = 0.1;
   return trie;
 }
 
 // Four children and few slots; a container and the root are due at `trigger`.
 HashTrieOptions SmallTrie(int trigger, int depth) {
-  HashTrieOptions trie;
+  auto trie = ShapedTrie<HashTrieOptions>(/*fan_out=*/4, /*slots=*/4, trigger, depth, /*root_trigger=*/trigger);
   trie.format = "sst";
-  trie.fan_out = 4;
-  trie.slots = 4;
-  trie.trigger = trigger;
-  trie.root_trigger = trigger;
-  trie.depth = depth;
   return trie;
 }
 
@@ -219,14 +207,9 @@ Status FillRoundRobin(Options* options) {
 }
 
 KeyTrieOptions KeyTrie(int fan_out, int trigger, int depth) {
-  KeyTrieOptions trie;
+  auto trie = ShapedTrie<KeyTrieOptions>(fan_out, /*slots=*/4, trigger, depth, /*root_trigger=*/trigger);
   trie.filter_bits = 16;
   trie.space_bound = 1.5;
-  trie.fan_out = fan_out;
-  trie.slots = 4;
-  trie.trigger = trigger;
-  trie.root_trigger = trigger;
-  trie.depth = depth;
   return trie;
 }
 

@@ -13,12 +13,10 @@
 #include "tools/commands.h"
 #include "tools/database.h"
 #include "tools/progress.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Status;
 
 // "3/0" is child 0 of child 3.
 bool ParseContainer(const std::string& text, std::vector<int>* path) {

@@ -1,7 +1,5 @@
 // cairn dump: shows and verifies one HTable.
 
-#include <cstdio>
-
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/htable_text.h"

@@ -11,14 +11,12 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyOptions;
 using rocksdb::ConfigOptions;
-using rocksdb::Options;
-using rocksdb::Status;
 
 using OptionMap = std::unordered_map<std::string, std::string>;
 

@@ -12,11 +12,10 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/database.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 // The options to read the database with, and its pool file unless `pool` is one. A database that is gone has none.
 Status FindDatabase(const std::string& path, rocksdb::DBOptions* options, std::string* pool) {

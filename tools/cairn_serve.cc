@@ -8,11 +8,10 @@
 #include "tools/commands.h"
 #include "tools/status/reader.h"
 #include "tools/status/service.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 int RunServe(int argc, char** argv) {
   std::string path;

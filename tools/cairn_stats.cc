@@ -13,11 +13,10 @@
 #include "tools/commands.h"
 #include "tools/database.h"
 #include "tools/progress.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 // Names and paths need not be UTF-8.
 std::string JsonText(const std::string& text) {

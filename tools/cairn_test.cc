@@ -31,18 +31,13 @@
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
 #include "tools/convert_state.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::WideColumns;
-using rocksdb::WriteOptions;
 
 ProgramResult Cairn(std::vector<std::string> words) {
   words.insert(words.begin(), ProgramPath("cairn"));
@@ -244,9 +239,7 @@ TEST_F(CairnTest, OptionsIntoAFolder) {
     ASSERT_TRUE(Load(folder, &options, &families).ok());
     ASSERT_EQ(1u, families.size());
     EXPECT_EQ(uint64_t{1} << 20, families[0].options.write_buffer_size);
-    result = Cairn({"options", engine, "--into", folder});
-    EXPECT_EQ(1, result.exit_code);
-    EXPECT_CONTAINS(result.err, "holds OPTIONS-000005 already");
+    EXPECT_TRUE(Says(1, Cairn({"options", engine, "--into", folder}), {"holds OPTIONS-000005 already"}));
     // A database in the same folder replaces it by its own.
     for (int i = 0; i < 2; i++) {
       std::vector<ColumnFamilyHandle*> handles;
@@ -266,26 +259,18 @@ TEST_F(CairnTest, OptionsIntoAFolder) {
 
 // The engines' memtables are sub-MemTables, unless the user names others; a way back to stock has none.
 TEST_F(CairnTest, MemtablesOfTheEngines) {
-  ProgramResult result;
   for (const char* engine : {"trie", "trie_sst", "silt", "ordered", "ordered_trie"}) {
-    result = Cairn({"options", engine});
-    ASSERT_EQ(0, result.exit_code) << result.err;
-    EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
+    ASSERT_TRUE(Says(0, Cairn({"options", engine}), {"cairn.SubMemTable"}));
     for (const char* name : {"skip_list", "vector"}) {
-      result = Cairn({"options", engine, "--rocksdb-option", std::string("memtable=") + name});
+      const ProgramResult result = Cairn({"options", engine, "--rocksdb-option", std::string("memtable=") + name});
       ASSERT_EQ(0, result.exit_code) << result.err;
       EXPECT_EQ(std::string::npos, result.out.find("cairn.SubMemTable")) << name;
     }
   }
   MakeStock(Path("stock"), 100);
-  result = Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  result = Cairn({"stats", Path("trie")});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "memtables: ");
-  EXPECT_CONTAINS(result.out, "plain memory, sealed in place");
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie"})));
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"})));
+  ASSERT_TRUE(Says(0, Cairn({"stats", Path("trie")}), {"memtables: ", "plain memory, sealed in place"}));
   for (const auto& [place, memtable] : {std::make_pair("trie", "cairn.SubMemTable"), {"back", "SkipListFactory"}}) {
     rocksdb::DBOptions options;
     std::vector<ColumnFamilyDescriptor> families;
@@ -302,9 +287,7 @@ TEST_F(CairnTest, OptionsOfRocksdbAreWholeNumbers) {
         "max_bytes_for_level_multiplier=8x", "compression_opts={level=3x}", "compression_opts.level=3x",
         "table_factory={id=BlockBasedTable;block_size=4e3}", "block_based_table_factory={block_size=-1}",
         "block_based_table_factory={block_cache=64Q}", "block_based_table_factory={block_cache={capacity=5e7}}"}) {
-    const ProgramResult result = Cairn({"options", "stock", "--rocksdb-option", option});
-    EXPECT_EQ(2, result.exit_code) << option << result.out.substr(0, 100);
-    EXPECT_CONTAINS(result.err, "number");
+    EXPECT_TRUE(Says(2, Cairn({"options", "stock", "--rocksdb-option", option}), {"number"}));
   }
   for (const char* option :
        {"write_buffer_size=64M;max_background_jobs=4", "write_buffer_size=2g", "max_open_files=-1", "compression=kZSTD",
@@ -314,8 +297,7 @@ TEST_F(CairnTest, OptionsOfRocksdbAreWholeNumbers) {
         "block_based_table_factory={block_cache={capacity=64M;num_shard_bits=-1;high_pri_pool_ratio=0.25}}",
         "memtable=skip_list", "memtable_factory={id=cairn.SubMemTable;durable=true}", "prefix_extractor=fixed:8",
         "compression_per_level=kNoCompression:kZSTD", "max_bytes_for_level_multiplier_additional=1:2:3"}) {
-    const ProgramResult result = Cairn({"options", "stock", "--rocksdb-option", option});
-    EXPECT_EQ(0, result.exit_code) << option << result.err;
+    EXPECT_TRUE(Says(0, Cairn({"options", "stock", "--rocksdb-option", option})));
   }
 }
 
@@ -341,26 +323,19 @@ TEST_F(CairnTest, OptionsErrors) {
 }
 
 TEST_F(CairnTest, RoundRobinByOptionsAndConversion) {
-  ProgramResult result = Cairn({"options", "round_robin", "--option", "keys=50000000;zipf=0.99"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "sst_partitioner_factory={id=cairn.RoundRobin;");
-  EXPECT_CONTAINS(result.out, "compaction_pri=kRoundRobin");
-  EXPECT_CONTAINS(result.out, "level_compaction_dynamic_level_bytes=false");
-  EXPECT_CONTAINS(result.out, "max_bytes_for_level_multiplier=0.01");
-  result = Cairn({"options", "round_robin", "--option", "pick=worst"});
-  EXPECT_EQ(2, result.exit_code);
-  EXPECT_CONTAINS(result.err, "it may be round_robin or best");
-  result = Cairn({"options", "round_robin", "--rocksdb-option", "compaction_pri=kByCompensatedSize"});
-  EXPECT_EQ(2, result.exit_code);
-  EXPECT_CONTAINS(result.err, "sets compaction_pri");
+  ASSERT_TRUE(Says(0, Cairn({"options", "round_robin", "--option", "keys=50000000;zipf=0.99"}),
+                   {"sst_partitioner_factory={id=cairn.RoundRobin;", "compaction_pri=kRoundRobin",
+                    "level_compaction_dynamic_level_bytes=false", "max_bytes_for_level_multiplier=0.01"}));
+  EXPECT_TRUE(Says(2, Cairn({"options", "round_robin", "--option", "pick=worst"}), {"it may be round_robin or best"}));
+  EXPECT_TRUE(Says(2, Cairn({"options", "round_robin", "--rocksdb-option", "compaction_pri=kByCompensatedSize"}),
+                   {"sets compaction_pri"}));
 
   MakeStock(Path("stock"), 20000);
   const auto expected = ReadAll(Path("stock"));
   for (const auto& [from, to, engine] :
        {std::make_tuple("stock", "turns", "round_robin"), std::make_tuple("turns", "back", "stock"),
         std::make_tuple("turns", "trie", "ordered_trie")}) {
-    result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--column-family", "default"});
-    ASSERT_EQ(0, result.exit_code) << result.err;
+    ASSERT_TRUE(Says(0, Cairn({"convert", Path(from), Path(to), "--to", engine, "--column-family", "default"})));
     EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
     rocksdb::DBOptions options;
     std::vector<ColumnFamilyDescriptor> families;
@@ -382,17 +357,12 @@ double NumberIn(const std::string& json, const std::string& name) {
 }
 
 TEST_F(CairnTest, SiltByOptionsAndConversion) {
-  ProgramResult result = Cairn({"options", "silt", "--option", "partitions=1;merge_trigger=5;merge_threads=3;seed=7",
-                                "--rocksdb-option", "write_buffer_size=1000000"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "cairn.EctTable");
-  EXPECT_CONTAINS(result.out, "cairn.HashOrder:xxh3:7");
-  EXPECT_CONTAINS(result.out, "level0_file_num_compaction_trigger=15");
-  EXPECT_CONTAINS(result.out, "max_subcompactions=3");
-  EXPECT_CONTAINS(result.out, "write_buffer_size=1000000");
-  result = Cairn({"options", "silt", "--rocksdb-option", "num_levels=3"});
-  EXPECT_EQ(2, result.exit_code);
-  EXPECT_CONTAINS(result.err, "sets num_levels");
+  ASSERT_TRUE(Says(0,
+                   Cairn({"options", "silt", "--option", "partitions=1;merge_trigger=5;merge_threads=3;seed=7",
+                          "--rocksdb-option", "write_buffer_size=1000000"}),
+                   {"cairn.EctTable", "cairn.HashOrder:xxh3:7", "level0_file_num_compaction_trigger=15",
+                    "max_subcompactions=3", "write_buffer_size=1000000"}));
+  EXPECT_TRUE(Says(2, Cairn({"options", "silt", "--rocksdb-option", "num_levels=3"}), {"sets num_levels"}));
 
   MakeStock(Path("stock"), 20000);
   const auto expected = ReadAll(Path("stock"));
@@ -400,11 +370,10 @@ TEST_F(CairnTest, SiltByOptionsAndConversion) {
       {"stock", "silt"}, {"silt", "trie_sst"}, {"trie_sst", "silt_again"}, {"silt_again", "stock_again"}};
   for (const auto& [from, to] : steps) {
     const std::string engine = to.substr(0, to.find("_again"));
-    result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact"});
-    ASSERT_EQ(0, result.exit_code) << result.err;
+    ASSERT_TRUE(Says(0, Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact"})));
     EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
   }
-  result = Cairn({"stats", Path("silt"), "--column-family", "default"});
+  ProgramResult result = Cairn({"stats", Path("silt"), "--column-family", "default"});
   EXPECT_CONTAINS(result.out, "SortedStore");
   EXPECT_CONTAINS(result.out, "block reads per lookup");
   result = Cairn({"stats", Path("silt"), "--json", "--column-family", "default"});
@@ -422,34 +391,21 @@ TEST_F(CairnTest, SiltByOptionsAndConversion) {
 }
 
 TEST_F(CairnTest, OrderedByOptionsAndConversion) {
-  ProgramResult result = Cairn({"options", "ordered", "--option", "runs=12;order_bits=7"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
-  EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
-  EXPECT_CONTAINS(result.out, "kCompactionStyleUniversal");
-  EXPECT_CONTAINS(result.out, "level0_file_num_compaction_trigger=12");
-  result = Cairn({"options", "leveled_ordered", "--rocksdb-option", "num_levels=5"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
-  EXPECT_CONTAINS(result.out, "kCompactionStyleLevel");
-  result = Cairn({"options", "ordered_trie", "--option", "fan_out=8"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
-  EXPECT_CONTAINS(result.out, "kCompactionStyleNone");
-  EXPECT_CONTAINS(result.out, "order=key");
-  result = Cairn({"options", "ordered_trie", "--option", "order=hash"});
-  EXPECT_EQ(2, result.exit_code);
-  EXPECT_CONTAINS(result.err, "it may be key");
-  result = Cairn({"options", "ordered", "--option", "order_bits=1"});
-  EXPECT_EQ(2, result.exit_code);
-  EXPECT_CONTAINS(result.err, "it may be 2.5 to 20");
+  ASSERT_TRUE(Says(0, Cairn({"options", "ordered", "--option", "runs=12;order_bits=7"}),
+                   {"cairn.OrderedTable", "cairn.SubMemTable", "kCompactionStyleUniversal",
+                    "level0_file_num_compaction_trigger=12"}));
+  ASSERT_TRUE(Says(0, Cairn({"options", "leveled_ordered", "--rocksdb-option", "num_levels=5"}),
+                   {"cairn.OrderedTable", "kCompactionStyleLevel"}));
+  ASSERT_TRUE(Says(0, Cairn({"options", "ordered_trie", "--option", "fan_out=8"}),
+                   {"cairn.OrderedTable", "kCompactionStyleNone", "order=key"}));
+  EXPECT_TRUE(Says(2, Cairn({"options", "ordered_trie", "--option", "order=hash"}), {"it may be key"}));
+  EXPECT_TRUE(Says(2, Cairn({"options", "ordered", "--option", "order_bits=1"}), {"it may be 2.5 to 20"}));
 
   MakeStock(Path("stock"), 20000);
   const auto expected = ReadAll(Path("stock"));
   // One of its column families is in reverse order.
-  result = Cairn({"convert", Path("stock"), Path("ordered"), "--to", "ordered"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "rocksdb.ReverseBytewiseComparator");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("stock"), Path("ordered"), "--to", "ordered"}),
+                   {"rocksdb.ReverseBytewiseComparator"}));
   const std::string steps[][2] = {{"stock", "ordered"},
                                   {"ordered", "leveled_ordered"},
                                   {"leveled_ordered", "trie_sst"},
@@ -459,8 +415,8 @@ TEST_F(CairnTest, OrderedByOptionsAndConversion) {
                                   {"ordered_trie_again", "stock_again"}};
   for (const auto& [from, to] : steps) {
     const std::string engine = to.substr(0, to.find("_again"));
-    result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact", "--column-family", "default"});
-    ASSERT_EQ(0, result.exit_code) << result.err;
+    ASSERT_TRUE(
+        Says(0, Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact", "--column-family", "default"})));
     EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
     // What the engine has set of universal compaction's options goes with it.
     rocksdb::DBOptions options;
@@ -469,18 +425,14 @@ TEST_F(CairnTest, OrderedByOptionsAndConversion) {
     const unsigned ratio = families[0].options.compaction_options_universal.size_ratio;
     EXPECT_EQ(engine == "ordered" ? 100u : 1u, ratio) << to;
   }
-  result = Cairn({"stats", Path("ordered_trie"), "--column-family", "default"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "depth");
-  EXPECT_CONTAINS(result.out, "bits per key");
+  ASSERT_TRUE(Says(0, Cairn({"stats", Path("ordered_trie"), "--column-family", "default"}), {"depth", "bits per key"}));
   // A trie takes any order of keys, so all column families come with it.
-  result = Cairn({"convert", Path("stock"), Path("all"), "--to", "ordered_trie", "--option", "fan_out=8", "--compact"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
+  ASSERT_TRUE(Says(
+      0, Cairn({"convert", Path("stock"), Path("all"), "--to", "ordered_trie", "--option", "fan_out=8", "--compact"})));
   EXPECT_TRUE(expected == ReadAll(Path("all")));
-  result = Cairn({"convert", Path("all"), Path("all_back"), "--to", "stock"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("all"), Path("all_back"), "--to", "stock"})));
   EXPECT_TRUE(expected == ReadAll(Path("all_back")));
-  result = Cairn({"stats", Path("ordered"), "--column-family", "default"});
+  ProgramResult result = Cairn({"stats", Path("ordered"), "--column-family", "default"});
   EXPECT_CONTAINS(result.out, "sorted runs");
   EXPECT_CONTAINS(result.out, "bits per key");
   result = Cairn({"stats", Path("ordered"), "--json", "--column-family", "default"});
@@ -495,13 +447,10 @@ TEST_F(CairnTest, StatsAndCompact) {
                 "fan_out=2;slots=4;trigger=2;root_trigger=2", "--column-family", "default", "--column-family", "wide"})
              .exit_code);
   const auto expected = ReadAll(Path("db"));
-  ProgramResult result = Cairn({"stats", Path("db")});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "default");
-  EXPECT_CONTAINS(result.out, "write amplification");
-  EXPECT_CONTAINS(result.out, "column family empty: no trie; 0 files");
+  ASSERT_TRUE(Says(0, Cairn({"stats", Path("db")}),
+                   {"default", "write amplification", "column family empty: no trie; 0 files"}));
   const auto files = FilesOf(Path("db"));
-  result = Cairn({"stats", Path("db"), "--json", "--column-family", "default"});
+  ProgramResult result = Cairn({"stats", Path("db"), "--json", "--column-family", "default"});
   ASSERT_EQ(0, result.exit_code) << result.err;
   EXPECT_EQ(files, FilesOf(Path("db"))) << "stats wrote";
   const double bytes = NumberIn(result.out, "bytes");
@@ -509,9 +458,8 @@ TEST_F(CairnTest, StatsAndCompact) {
   EXPECT_GT(NumberIn(result.out, "files"), 0);
   EXPECT_GE(NumberIn(result.out, "write_amplification"), 1);
 
-  result = Cairn({"compact", Path("db"), "--column-family", "default", "--key", "key1", "--depth-of", "2"});
-  EXPECT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, ", container ");
+  EXPECT_TRUE(Says(0, Cairn({"compact", Path("db"), "--column-family", "default", "--key", "key1", "--depth-of", "2"}),
+                   {", container "}));
   EXPECT_EQ(0, Cairn({"compact", Path("db"), "--container", "1/0", "--column-family", "wide"}).exit_code);
   EXPECT_EQ(0, Cairn({"compact", Path("db"), "--depth", "0"}).exit_code);
   result = Cairn({"compact", Path("db")});
@@ -538,18 +486,14 @@ TEST_F(CairnTest, StatsAndCompact) {
   Opened opened;
   OpenStored(Path("db"), &opened);
   EXPECT_EQ(0, Cairn({"stats", Path("db")}).exit_code);
-  result = Cairn({"compact", Path("db")});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "is open in another process");
+  EXPECT_TRUE(Says(1, Cairn({"compact", Path("db")}), {"is open in another process"}));
 
   // Nobody has it open, and it cannot be locked all the same, as on a file system that is read-only.
   opened.Close();
   std::filesystem::remove(Path("db/LOCK"));
   std::filesystem::create_directory(Path("db/LOCK"));
   for (const char* const command : {"compact", "recover"}) {
-    result = Cairn({command, Path("db")});
-    EXPECT_EQ(1, result.exit_code);
-    EXPECT_CONTAINS(result.err, strerror(EISDIR));
+    EXPECT_TRUE(Says(1, Cairn({command, Path("db")}), {strerror(EISDIR)}));
   }
 }
 
@@ -587,9 +531,8 @@ TEST_F(CairnTest, ConvertThereAndBack) {
   ASSERT_GT(expected.at("wide").size(), 1000u);
   const auto files = FilesOf(Path("stock"));
 
-  ProgramResult result = Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst", "--option", "fan_out=4"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "is whole: ");
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst", "--option", "fan_out=4"}),
+                   {"is whole: "}));
   EXPECT_EQ(files, FilesOf(Path("stock"))) << "the source was touched";
   EXPECT_TRUE(expected == ReadAll(Path("trie")));
   rocksdb::DBOptions options;
@@ -603,8 +546,7 @@ TEST_F(CairnTest, ConvertThereAndBack) {
     EXPECT_STREQ("cairn.SubMemTable", family.options.memtable_factory->Name());
   }
 
-  result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"})));
   EXPECT_TRUE(expected == ReadAll(Path("back")));
   ASSERT_TRUE(Load(Path("back"), &options, &families).ok());
   ASSERT_EQ(3u, families.size());
@@ -633,17 +575,15 @@ TEST_F(CairnTest, ConvertKeepsAnOrderThatIsNotTheEngines) {
   delete db;
   for (const char* engine : {"ordered_trie", "stock"}) {
     SCOPED_TRACE(engine);
-    const ProgramResult result = Cairn({"convert", Path("reverse"), Path(engine), "--to", engine});
-    ASSERT_EQ(0, result.exit_code) << result.err;
+    ASSERT_TRUE(Says(0, Cairn({"convert", Path("reverse"), Path(engine), "--to", engine})));
     rocksdb::DBOptions stored;
     std::vector<ColumnFamilyDescriptor> families;
     ASSERT_TRUE(Load(Path(engine), &stored, &families).ok());
     EXPECT_EQ(rocksdb::ReverseBytewiseComparator(), families[0].options.comparator);
     EXPECT_EQ(100u, ReadAll(Path(engine))["default"].size());
   }
-  const ProgramResult result = Cairn({"convert", Path("reverse"), Path("ordered"), "--to", "ordered"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "rocksdb.ReverseBytewiseComparator");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("reverse"), Path("ordered"), "--to", "ordered"}),
+                   {"rocksdb.ReverseBytewiseComparator"}));
 }
 
 TEST_F(CairnTest, ConvertTwiceDoesNothingTwice) {
@@ -651,26 +591,23 @@ TEST_F(CairnTest, ConvertTwiceDoesNothingTwice) {
   const std::vector<std::string> words = {"convert", Path("stock"), Path("trie"), "--to", "trie_sst"};
   ASSERT_EQ(0, Cairn(words).exit_code);
   const auto files = FilesOf(Path("trie"));
-  const ProgramResult result = Cairn(words);
-  EXPECT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "nothing to do");
+  EXPECT_TRUE(Says(0, Cairn(words), {"nothing to do"}));
   EXPECT_EQ(files, FilesOf(Path("trie")));
 }
 
 TEST_F(CairnTest, ConvertOneColumnFamilyOnly) {
   MakeStock(Path("stock"), 2000);
   const auto expected = ReadAll(Path("stock"));
-  ProgramResult result =
-      Cairn({"convert", Path("stock"), Path("mixed"), "--to", "trie_sst", "--column-family", "default", "--compact"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("stock"), Path("mixed"), "--to", "trie_sst", "--column-family", "default",
+                             "--compact"})));
   rocksdb::DBOptions options;
   std::vector<ColumnFamilyDescriptor> families;
   ASSERT_TRUE(Load(Path("mixed"), &options, &families).ok());
   for (const auto& family : families) EXPECT_EQ(family.name == "default", IsTrie(family.options));
   EXPECT_TRUE(expected == ReadAll(Path("mixed")));
-  result = Cairn({"convert", Path("stock"), Path("other"), "--to", "trie_sst", "--column-family", "nonsense"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "has no column family \"nonsense\"");
+  EXPECT_TRUE(Says(1,
+                   Cairn({"convert", Path("stock"), Path("other"), "--to", "trie_sst", "--column-family", "nonsense"}),
+                   {"has no column family \"nonsense\""}));
 }
 
 TEST_F(CairnTest, ConvertRefusesWrongPlaces) {
@@ -700,9 +637,7 @@ TEST_F(CairnTest, ConvertRefusesWrongPlaces) {
     std::vector<std::string> words = c.words;
     words.insert(words.begin(), "convert");
     words.insert(words.end(), {"--to", "trie_sst"});
-    const ProgramResult result = Cairn(words);
-    EXPECT_EQ(1, result.exit_code) << c.message;
-    EXPECT_CONTAINS(result.err, c.message);
+    EXPECT_TRUE(Says(1, Cairn(words), {c.message}));
     EXPECT_FALSE(fs::exists(Path("new")));
   }
   EXPECT_EQ(2, Cairn({"convert", Path("stock"), Path("new")}).exit_code);
@@ -735,9 +670,7 @@ TEST_F(CairnTest, ConvertRefusesWhatItCannotCarry) {
     Status s = DB::Open(c.options, Path(c.name), port::Into(&db));
     ASSERT_TRUE(s.ok()) << s.ToString();
     delete db;
-    const ProgramResult result = Cairn({"convert", Path(c.name), Path("new"), "--to", "trie_sst"});
-    EXPECT_EQ(1, result.exit_code);
-    EXPECT_CONTAINS(result.err, c.message);
+    EXPECT_TRUE(Says(1, Cairn({"convert", Path(c.name), Path("new"), "--to", "trie_sst"}), {c.message}));
     EXPECT_FALSE(fs::exists(Path("new")));
   }
 }
@@ -768,9 +701,8 @@ TEST_F(CairnTest, ConvertRefusesUnresolvedOperandsOfAnUnknownMergeOperator) {
   ASSERT_TRUE(db->Merge(WriteOptions(), "k", "w").ok());
   ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
   delete db;
-  result = Cairn({"convert", Path("db"), Path("new"), "--to", "trie_sst"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "holds merge operands of the merge operator test.UnknownMerge");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("db"), Path("new"), "--to", "trie_sst"}),
+                   {"holds merge operands of the merge operator test.UnknownMerge"}));
 }
 
 TEST_F(CairnTest, ConvertRefusesPreparedTransactions) {
@@ -784,9 +716,7 @@ TEST_F(CairnTest, ConvertRefusesPreparedTransactions) {
   ASSERT_TRUE(transaction->Prepare().ok());
   delete transaction;
   delete db;
-  const ProgramResult result = Cairn({"convert", Path("db"), Path("new"), "--to", "trie_sst"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "prepared transactions (1)");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("db"), Path("new"), "--to", "trie_sst"}), {"prepared transactions (1)"}));
 }
 
 TEST_F(CairnTest, ConvertCarriesBlobsAndTakesLeaveOfPrefixes) {
@@ -811,8 +741,7 @@ TEST_F(CairnTest, ConvertCarriesBlobsAndTakesLeaveOfPrefixes) {
   ASSERT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.err, "prefix_extractor rocksdb.FixedPrefix.2 is left behind");
   EXPECT_TRUE(expected == ReadAll(Path("trie")));
-  result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock", "--compact"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
+  ASSERT_TRUE(Says(0, Cairn({"convert", Path("trie"), Path("back"), "--to", "stock", "--compact"})));
   EXPECT_TRUE(expected == ReadAll(Path("back")));
   for (const char* name : {"trie", "back"}) {
     rocksdb::DBOptions db_options;
@@ -833,9 +762,8 @@ TEST_F(CairnTest, ConvertNeedsTheSourceForItself) {
   MakeStock(Path("stock"), 100);
   Opened opened;
   OpenStored(Path("stock"), &opened);
-  const ProgramResult result = Cairn({"convert", Path("stock"), Path("new"), "--to", "trie_sst"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "is open in another process");
+  EXPECT_TRUE(
+      Says(1, Cairn({"convert", Path("stock"), Path("new"), "--to", "trie_sst"}), {"is open in another process"}));
 }
 
 TEST_F(CairnTest, ConvertGoesOnAfterKill) {
@@ -936,21 +864,16 @@ TEST_F(CairnTest, ConvertNoticesDifferences) {
 TEST_F(CairnTest, ConvertNoticesAChangedSourceAndOtherArguments) {
   MakeStock(Path("stock"), 2000);
   ASSERT_EQ(0, Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst"}).exit_code);
-  ProgramResult result = Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst", "--option", "slots=14"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "with other options");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst", "--option", "slots=14"}),
+                   {"with other options"}));
   MakeStock(Path("other"), 100);
-  result = Cairn({"convert", Path("other"), Path("trie"), "--to", "trie_sst"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "of another database");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("other"), Path("trie"), "--to", "trie_sst"}), {"of another database"}));
   {
     Opened opened;
     OpenStored(Path("stock"), &opened);
     ASSERT_TRUE(opened.db->Put(WriteOptions(), "new", "new").ok());
   }
-  result = Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst"});
-  EXPECT_EQ(1, result.exit_code);
-  EXPECT_CONTAINS(result.err, "was written to since");
+  EXPECT_TRUE(Says(1, Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie_sst"}), {"was written to since"}));
 }
 
 }  // namespace

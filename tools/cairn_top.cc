@@ -10,11 +10,10 @@
 #include "tools/commands.h"
 #include "tools/status/reader.h"
 #include "tools/top_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 constexpr size_t kPlainWidth = 200;
 

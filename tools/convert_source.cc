@@ -17,12 +17,10 @@
 #include "rocksdb/utilities/options_util.h"
 #include "table/hash_order/prefix_order.h"
 #include "tools/convert_state.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Status;
 
 // The name in "NAME" or "{id=NAME;...}"; empty when the option is not set.
 std::string IdOf(const std::unordered_map<std::string, std::string>& options, const std::string& option) {

@@ -8,6 +8,7 @@
 #include "rocksdb/slice.h"
 #include "util/format_version.h"
 #include "util/hash.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
@@ -20,8 +21,6 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ConvertStep, {{ConvertStep::kCopy, "copy"},
 namespace {
 
 using nlohmann::ordered_json;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 constexpr uint64_t kVersion = 2;
 constexpr char kMark[] = "checksum ";

@@ -16,14 +16,10 @@
 #include "rocksdb/utilities/options_util.h"
 #include "table/hash_order/hash_order.h"
 #include "tools/convert_state.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::DBOptions;
-using rocksdb::Status;
 
 // Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`. An order that is not the engine's
 // stays.

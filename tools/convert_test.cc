@@ -28,8 +28,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Options;
 
 Options Durable(const std::string& pool = "") {
   SubMemTableOptions memtable;
@@ -48,9 +46,8 @@ class ConvertTest : public ::testing::Test {
   }
 
   void Make(const Options& options, int records, int value_bytes) {
-    DB* opened = nullptr;
-    ASSERT_OK(cairn::Open(options, source_, &opened));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(cairn::Open(options, source_, port::Into(&db)));
     std::mt19937_64 random(1);
     for (int i = 0; i < records; ++i) {
       std::string value;
@@ -122,19 +119,15 @@ TEST_F(ConvertTest, ANearlyFullFileSystemSaysWhatToDo) {
   for (const std::string size : {"4k", "8k", "12k", "16k", "32k", "64k"}) {
     SCOPED_TRACE(size);
     ASSERT_TRUE(Mount(small, size));
-    ProgramResult result = Convert(small + "/copy", {"--to", "trie", "--check-space=false"});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_CONTAINS(result.err, "No space left on device");
-    EXPECT_CONTAINS(result.err, "make room there, and the same command goes on");
+    EXPECT_TRUE(Says(1, Convert(small + "/copy", {"--to", "trie", "--check-space=false"}),
+                     {"No space left on device", "make room there, and the same command goes on"}));
     ASSERT_TRUE(Mount(small, "100m"));
     // That there might be too little is not that there is none.
-    result = Convert(small + "/copy", {"--to", "trie", "--reserve", "1T"});
+    ProgramResult result = Convert(small + "/copy", {"--to", "trie", "--reserve", "1T"});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_CONTAINS(result.err, "--check-space=false goes on all the same");
     EXPECT_EQ(result.err.find("is full"), std::string::npos) << result.err;
-    result = Convert(small + "/copy", {"--to", "trie", "--check-space=false"});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_CONTAINS(result.out, "1000 records");
+    EXPECT_TRUE(Says(0, Convert(small + "/copy", {"--to", "trie", "--check-space=false"}), {"1000 records"}));
     fs::remove_all(small + "/copy");
   }
 }
@@ -146,13 +139,11 @@ TEST_F(ConvertTest, FilesThatMayNotGrowEndIt) {
   Make(options, 1000, 400);
   for (const std::string blocks : {"2", "64", "200"}) {
     SCOPED_TRACE(blocks);
-    ProgramResult result = Convert(dir_ / "copy", {"--to", "trie", "--check-space=false"},
-                                   {"/bin/sh", "-c", "ulimit -f " + blocks + " && exec \"$@\"", "sh"});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_CONTAINS(result.err, "raise the limit (ulimit -f), and the same command goes on");
-    result = Convert(dir_ / "copy", {"--to", "trie"});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_CONTAINS(result.out, "1000 records");
+    EXPECT_TRUE(Says(1,
+                     Convert(dir_ / "copy", {"--to", "trie", "--check-space=false"},
+                             {"/bin/sh", "-c", "ulimit -f " + blocks + " && exec \"$@\"", "sh"}),
+                     {"raise the limit (ulimit -f), and the same command goes on"}));
+    EXPECT_TRUE(Says(0, Convert(dir_ / "copy", {"--to", "trie"}), {"1000 records"}));
     fs::remove_all(dir_ / "copy");
   }
 }
@@ -176,15 +167,13 @@ TEST_F(ConvertTest, AWriterWhoseFilesMayOnlyBeRead) {
   for (const mode_t mode : {0444, 0000}) {
     SCOPED_TRACE(mode);
     chmod((source_ + "/LOCK").c_str(), mode);
-    const ProgramResult result = Convert(dir_ / "copy", {"--to", "stock"}, prefix);
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_CONTAINS(result.err, mode == 0 ? "cannot be read" : "is open in another process");
+    EXPECT_TRUE(Says(1, Convert(dir_ / "copy", {"--to", "stock"}, prefix),
+                     {mode == 0 ? "cannot be read" : "is open in another process"}));
     EXPECT_FALSE(fs::exists(dir_ / "copy"));
   }
   delete db;
   chmod((source_ + "/LOCK").c_str(), 0444);
-  const ProgramResult result = Convert(dir_ / "copy", {"--to", "stock"}, prefix);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Says(0, Convert(dir_ / "copy", {"--to", "stock"}, prefix)));
 }
 
 // The other way round: nobody opens for writing what is being read.
@@ -213,13 +202,10 @@ TEST_F(ConvertTest, DurableMemtables) {
     const Options options = Durable(pool);
     ASSERT_OK(cairn::Open(options, source_, &db));
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "in the pool", "value"));
-    ProgramResult result = Convert(dir_ / "copy", {"--to", "trie"});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_CONTAINS(result.err, "is open in another process");
+    EXPECT_TRUE(Says(1, Convert(dir_ / "copy", {"--to", "trie"}), {"is open in another process"}));
     // What only reads tables works, and says what it does not see.
-    result = RunProgram({ProgramPath("cairn"), "stats", source_});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_CONTAINS(result.out, "is in use: a process has the database open with durable memtables");
+    EXPECT_TRUE(Says(0, RunProgram({ProgramPath("cairn"), "stats", source_}),
+                     {"is in use: a process has the database open with durable memtables"}));
     fs::copy(source_, dir_ / "killed");
     if (!pool.empty()) fs::copy(pool, dir_ / "killed pool");
     delete db;
@@ -227,19 +213,12 @@ TEST_F(ConvertTest, DurableMemtables) {
     fs::remove_all(source_);
     fs::rename(dir_ / "killed", source_);
 
-    result = Convert(dir_ / "copy", {"--to", "trie"});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_CONTAINS(result.err, "holds 1 write (");
-    EXPECT_CONTAINS(result.err, "cairn recover " + source_);
+    EXPECT_TRUE(Says(1, Convert(dir_ / "copy", {"--to", "trie"}), {"holds 1 write (", "cairn recover " + source_}));
     EXPECT_FALSE(fs::exists(dir_ / "copy"));
-    result = RunProgram({ProgramPath("cairn"), "stats", source_, "--json"});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_CONTAINS(result.out, "holds 1 write (");
+    EXPECT_TRUE(Says(0, RunProgram({ProgramPath("cairn"), "stats", source_, "--json"}), {"holds 1 write ("}));
     EXPECT_EQ(RunProgram({ProgramPath("cairn"), "recover", source_}).exit_code, 0);
     for (const std::string engine : {"trie", "stock"}) {
-      result = Convert(dir_ / engine, {"--to", engine});
-      EXPECT_EQ(result.exit_code, 0) << result.err;
-      EXPECT_CONTAINS(result.out, "1001 records");
+      EXPECT_TRUE(Says(0, Convert(dir_ / engine, {"--to", engine}), {"1001 records"}));
       const std::string options_text = [&] {
         std::string name;
         std::string text;

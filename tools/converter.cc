@@ -26,18 +26,13 @@
 #include "util/hash.h"
 #include "util/key_text.h"
 #include "util/mutex.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
 using rocksdb::Env;
-using rocksdb::Iterator;
-using rocksdb::ReadOptions;
 using rocksdb::SequenceNumber;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::WideColumns;
 
 constexpr size_t kBatchBytes = 128 << 10;

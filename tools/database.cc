@@ -7,11 +7,10 @@
 #include "rocksdb/env.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/options_util.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 // Files may be compacted away between the reading of the MANIFEST and the opening of the tables.
 constexpr int kReadAttempts = 5;

@@ -5,10 +5,9 @@
 #include <memory>
 
 #include "trie_table/htable/htable_dump.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 Status PrintHTable(const std::string& path, const HTableText& what) {
   std::shared_ptr<HTableFile> file;

@@ -29,10 +29,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 constexpr int kInTables = 20;
 constexpr int kInPool = 10;
@@ -65,13 +61,11 @@ class KilledDurableTest : public ::testing::TestWithParam<const char*> {
   }
 
   Status Start(const std::string& path, std::unique_ptr<DB>* db) const {
-    DB* opened = nullptr;
-    Status s = cairn::Open(DurableOptions(), path, &opened);
+    Status s = cairn::Open(DurableOptions(), path, port::Into(db));
     if (!s.ok()) return s;
-    db->reset(opened);
     for (int i = 0; s.ok() && i < kInTables + kInPool; ++i) {
-      if (i == kInTables) s = opened->Flush(rocksdb::FlushOptions());
-      if (s.ok()) s = opened->Put(WriteOptions(), KeyOf(i), "value");
+      if (i == kInTables) s = (*db)->Flush(rocksdb::FlushOptions());
+      if (s.ok()) s = (*db)->Put(WriteOptions(), KeyOf(i), "value");
     }
     return s;
   }
@@ -85,9 +79,8 @@ class KilledDurableTest : public ::testing::TestWithParam<const char*> {
   void ExpectWhole() {
     std::vector<std::string> names;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
-    DB* opened = nullptr;
-    ASSERT_OK(OpenWithStoredOptions(path_, &names, &handles, &opened));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(OpenWithStoredOptions(path_, &names, &handles, port::Into(&db)));
     for (int i = 0; i < kInTables + kInPool; ++i) {
       std::string value;
       EXPECT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(i), &value));
@@ -228,20 +221,14 @@ TEST_P(KilledDurableTest, Ldb) {
 }
 
 TEST_P(KilledDurableTest, Cairn) {
-  ProgramResult result = Run("cairn", {"stats", path_});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_CONTAINS(result.out, "holds 10 writes");
-  result = Run("cairn", {"convert", path_, dir_ / "converted", "--to", "stock"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_CONTAINS(result.err, "cairn recover " + path_);
-  result = Run("cairn", {"repair", path_, "--yes"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_CONTAINS(result.err, "cairn recover " + path_);
+  EXPECT_TRUE(Says(0, Run("cairn", {"stats", path_}), {"holds 10 writes"}));
+  EXPECT_TRUE(
+      Says(1, Run("cairn", {"convert", path_, dir_ / "converted", "--to", "stock"}), {"cairn recover " + path_}));
+  EXPECT_TRUE(Says(1, Run("cairn", {"repair", path_, "--yes"}), {"cairn recover " + path_}));
   ExpectWhole();
   Kill();
   if (GetParam() == std::string("trie")) {
-    result = Run("cairn", {"compact", path_});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(Says(0, Run("cairn", {"compact", path_})));
     ExpectWhole();
   }
 }
@@ -269,8 +256,7 @@ TEST_P(KilledDurableTest, ALiveDatabase) {
                                              {"recover", path_},
                                              {"recover", path_, "--discard"},
                                              {"compact", path_}}) {
-    const ProgramResult result = Run("cairn", words);
-    EXPECT_EQ(result.exit_code, 1) << words[0] << result.out;
+    EXPECT_TRUE(Says(1, Run("cairn", words)));
   }
   ASSERT_OK(running_->Put(WriteOptions(), "still", "works"));
   running_.reset();

@@ -22,9 +22,6 @@
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Status;
-
 constexpr char kPath[] = "CAIRN_READERS_TEST_PATH";
 constexpr char kEngine[] = "CAIRN_READERS_TEST_ENGINE";
 constexpr char kFirstKey[] = "key000";
@@ -69,9 +66,7 @@ class ReadersTest : public ::testing::TestWithParam<const char*> {
     EXPECT_OK(db->Get(rocksdb::ReadOptions(), kFirstKey, &value));
   }
   static void ExpectSaid(const std::vector<std::string>& words, const std::string& expected) {
-    const ProgramResult result = RunProgram(words);
-    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-    EXPECT_NE(result.out.find(expected), std::string::npos) << result.out << result.err;
+    EXPECT_TRUE(Says(0, RunProgram(words), {expected}));
   }
 
   const TempDir dir_;
@@ -82,14 +77,13 @@ class ReadersTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(ReadersTest, OpenAtAnyTime) {
   ASSERT_TRUE(Await([&] {
-    DB* db = nullptr;
+    std::unique_ptr<DB> db;
     rocksdb::DBOptions options;
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     if (!rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_, &options, &families).ok()) return false;
     std::string value;
     const rocksdb::Options all(options, families[0].options);
     if (!DB::OpenForReadOnly(all, path_, port::Into(&db)).ok()) return false;
-    const std::unique_ptr<DB> owner(db);
     return db->Get(rocksdb::ReadOptions(), kFirstKey, &value).ok();
   }));
   rocksdb::Options options = OptionsOf(*FindEngine(GetParam()));

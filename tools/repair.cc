@@ -31,11 +31,9 @@
 #include "rocksdb/utilities/options_util.h"
 #include "tools/progress.h"
 #include "util/key_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::Status;
 
 namespace {
 

@@ -32,9 +32,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::WriteOptions;
 
 constexpr int kTables = 40;
 constexpr int kKeysOfTable = 50;
@@ -65,9 +62,8 @@ class RepairTest : public ::testing::Test {
 
   // Half of the tables at the bottom, half at the top, and something in the WAL.
   void Make(const Options& options) {
-    DB* opened = nullptr;
-    ASSERT_OK(cairn::Open(options, path_, &opened));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(cairn::Open(options, path_, port::Into(&db)));
     for (int table = 0; table < kTables; ++table) {
       for (int i = 0; i < kKeysOfTable; ++i) ASSERT_OK(db->Put(WriteOptions(), KeyOf(table, i), "value"));
       ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
@@ -85,9 +81,8 @@ class RepairTest : public ::testing::Test {
   void Read(int* keys, bool* wal, std::vector<rocksdb::LiveFileMetaData>* tables = nullptr) {
     std::vector<std::string> names;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
-    DB* opened = nullptr;
-    ASSERT_OK(OpenWithStoredOptions(path_, &names, &handles, &opened));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    ASSERT_OK(OpenWithStoredOptions(path_, &names, &handles, port::Into(&db)));
     *keys = 0;
     std::string value;
     for (int table = 0; table < kTables; ++table) {
@@ -289,9 +284,7 @@ TEST_F(RepairTest, ABusyDatabase) {
   Make(Stock());
   DB* db = nullptr;
   ASSERT_OK(DB::Open(Stock(), path_, port::Into(&db)));
-  const ProgramResult result = Repair({"--yes"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_CONTAINS(result.err, "is open in another process");
+  EXPECT_TRUE(Says(1, Repair({"--yes"}), {"is open in another process"}));
   delete db;
   ExpectWhole();
 }
@@ -309,8 +302,7 @@ TEST_F(RepairTest, AMissingAndADamagedTable) {
   ProgramResult result = ExpectAsks();
   EXPECT_CONTAINS(result.err, missing);
   EXPECT_CONTAINS(result.err, damaged);
-  result = Repair({"--yes"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Says(0, Repair({"--yes"})));
   EXPECT_TRUE(fs::exists(path_ + "/lost/" + damaged));
   int keys = 0;
   bool wal = false;
@@ -331,8 +323,7 @@ TEST_F(RepairTest, ALostCurrentLosesNothing) {
   ProgramResult result = ExpectAsks();
   EXPECT_CONTAINS(result.err, "CURRENT");
   EXPECT_CONTAINS(result.err, "nothing is lost");
-  result = Repair({"--yes"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Says(0, Repair({"--yes"})));
   std::vector<rocksdb::LiveFileMetaData> tables;
   int keys = 0;
   bool wal = false;
@@ -353,9 +344,7 @@ TEST_F(RepairTest, ALostManifestIsRebuiltWithItsIdentity) {
     ProgramResult result = ExpectAsks();
     EXPECT_CONTAINS(result.err, "MANIFEST");
     EXPECT_CONTAINS(result.err, "may come back");
-    result = Repair({"--yes"});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_CONTAINS(result.out, "was rebuilt");
+    EXPECT_TRUE(Says(0, Repair({"--yes"}), {"was rebuilt"}));
     ExpectWhole();
     ExpectUntouched({}, "opens without repair", 0);
   }
@@ -400,8 +389,7 @@ TEST_F(RepairTest, StoredOptionsMayLeaveTheSeedOpen) {
     ASSERT_OK(rocksdb::PersistRocksDBOptions(WriteOptions(), options, {"default"}, {options}, path_ + "/OPTIONS-000005",
                                              rocksdb::FileSystem::Default().get()));
     fs::remove(File(lost));
-    const ProgramResult result = Repair({"--yes"});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(Says(0, Repair({"--yes"})));
     ExpectWhole();
   }
 }
@@ -437,8 +425,7 @@ TEST_F(RepairTest, EachColumnFamilyIsReadInItsOwnOrderAndFormat) {
     }
     delete db;
     fs::remove(File("MANIFEST"));
-    const ProgramResult result = Repair({"--yes"});
-    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(Says(0, Repair({"--yes"})));
     handles.clear();
     ASSERT_OK(DB::Open(options, path_, families, &handles, port::Into(&db)));
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
@@ -460,8 +447,7 @@ TEST_F(RepairTest, ADamagedManifest) {
   file << "damaged";
   file.close();
   ExpectAsks();
-  const ProgramResult result = Repair({"--yes"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Says(0, Repair({"--yes"})));
   ExpectWhole();
 }
 
@@ -498,8 +484,7 @@ TEST_F(RepairTest, ADamagedWal) {
   file.close();
   ProgramResult result = ExpectAsks();
   EXPECT_CONTAINS(result.err, fs::path(wal).filename().string());
-  result = Repair({"--yes"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Says(0, Repair({"--yes"})));
   EXPECT_TRUE(fs::exists(path_ + "/lost/" + fs::path(wal).filename().string()));
   ExpectWhole();
   ExpectUntouched({}, "opens without repair", 0);

@@ -32,7 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using rocksdb::Status;
 
 // `cairn serve`, from its first line to its end.
 class Server {

@@ -11,13 +11,12 @@
 #include "gtest/gtest.h"
 #include "rocksdb/convenience.h"
 #include "test/testutil/test_seed.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::port {
 namespace {
 
 using rocksdb::CompressionType;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 std::vector<CompressionType> Types() {
   std::vector<CompressionType> types = rocksdb::GetSupportedCompressions();

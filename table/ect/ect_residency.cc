@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "cache/typed_cache.h"
-#include "monitoring/perf_context_imp.h"
 #include "rocksdb/env.h"
 #include "table/cache_counts.h"
 #include "table/meta_blocks.h"
+#include "table/perf_counts.h"
 
 namespace cairn {
 
@@ -74,9 +74,6 @@ std::unique_ptr<EctTries> EctResidency::Load(const rocksdb::ReadOptions& read_op
                   rep.file->file_name().c_str(), status.ToString().c_str());
     return nullptr;
   }
-  using rocksdb::perf_context;  // the macros name them so
-  using rocksdb::perf_level;
-  using rocksdb::PerfLevel;
   // Its blocks have counted as properties.
   PERF_COUNTER_ADD(index_block_read_count, 1);
   counters_->index_loads.fetch_add(1, std::memory_order_relaxed);

@@ -6,11 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/block_based.h"
 #include "table/ect/ect_residency.h"
+#include "table/perf_counts.h"
 #include "util/async_read.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
@@ -19,14 +20,6 @@ namespace {
 using rocksdb::DataBlockIter;
 using rocksdb::FilePrefetchBuffer;
 using rocksdb::GetContext;
-// What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfContextByLevel;
-using rocksdb::PerfLevel;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 // Not within their callers, where the compiler would find the thread's variables for every lookup, counted or not.
 __attribute__((noinline)) void CountAnswerInPerfContext(bool passes, uint32_t level) {

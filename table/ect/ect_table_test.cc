@@ -13,7 +13,6 @@
 #include "rocksdb/db.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/perf_level.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect/ect_table_index.h"
@@ -23,6 +22,7 @@
 #include "table/reader_charge.h"
 #include "test/testutil/expect_contains.h"
 #include "test/testutil/golden_file.h"
+#include "test/testutil/ingest_again.h"
 #include "test/testutil/table_test.h"
 #include "test/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
@@ -497,14 +497,10 @@ TEST_F(EctTableTest, IngestsFiles) {
   Put(Key(1), "old");
   std::map<std::string, std::string> model;
   for (uint64_t i = 0; i < 2000; ++i) model[Key(i)] = "ingested";
-  const std::vector<std::string> keys = Sorted(model);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
   const std::string file = path_ + ".sst";
-  ASSERT_TRUE(writer.Open(file).ok());
-  for (const std::string& key : keys) ASSERT_TRUE(writer.Put(key, "ingested").ok());
-  ASSERT_TRUE(writer.Finish().ok());
+  ASSERT_TRUE(WriteTable(file, options_, model).ok());
   ASSERT_TRUE(db_->IngestExternalFile({file}, rocksdb::IngestExternalFileOptions()).ok());
-  for (const std::string& key : keys) ASSERT_EQ("ingested", Get(key));
+  for (const auto& record : model) ASSERT_EQ("ingested", Get(record.first));
   std::filesystem::remove(file);
 }
 
@@ -603,16 +599,11 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
 
 // Written in hash order by RocksDB's own writer, so nothing of it depends on time or place.
 TEST_F(EctTableTest, GoldenProperties) {
-  std::vector<std::string> keys;
-  for (uint64_t i = 0; i < 1500; ++i) keys.push_back(Key(i));
-  std::sort(keys.begin(), keys.end(),
-            [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+  std::map<std::string, std::string> records;
+  for (uint64_t i = 0; i < 1500; ++i) records[Key(i)] = std::string(40, 'v');
   std::filesystem::create_directories(path_);
   const std::string file = path_ + "/golden.sst";
-  ASSERT_TRUE(writer.Open(file).ok());
-  for (const std::string& key : keys) ASSERT_TRUE(writer.Put(key, std::string(40, 'v')).ok());
-  ASSERT_TRUE(writer.Finish().ok());
+  ASSERT_TRUE(WriteTable(file, options_, records).ok());
   rocksdb::TableProperties properties;
   ReadPropertiesOf(file, &properties);
   ExpectGolden("ect_table_property", properties.user_collected_properties.at(kEctProperty), "table/ect");

@@ -16,9 +16,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Slice;
-
 constexpr uint64_t kSeed = 7;
 
 // The default column family is by bytes, `one` and `two` in two hash orders.

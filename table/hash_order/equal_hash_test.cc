@@ -20,8 +20,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Options;
-using rocksdb::ReadOptions;
 using test::TempDir;
 
 constexpr uint64_t kSeed = 0;

@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "table/iterator_wrapper.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "test/testutil/key_of_one_hash.h"
+#include "util/rocksdb_names.h"
 #include "util/vector_iterator.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 using Entry = std::pair<std::string, std::string>;  // internal key, value
 

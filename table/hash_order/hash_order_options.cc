@@ -8,10 +8,9 @@
 #include "table/hash_order/batches.h"
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/prefix_order.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 Status ObeyAges(const std::string& store, rocksdb::ColumnFamilyOptions* options) {
   if (port::CompactsWhatIsRead(*options)) {

@@ -15,14 +15,10 @@
 #include "rocksdb/slice_transform.h"
 #include "table/hash_order/hash_order.h"
 #include "test/support.h"
+#include "test/testutil/expect_contains.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::ColumnFamilyOptions;
-using rocksdb::Options;
-using rocksdb::Status;
 
 constexpr const char* kOrders[] = {"comparator", "trie", "silt"};
 
@@ -208,9 +204,8 @@ TEST_F(HashOrderOptionsTest, ADatabaseWithoutCairnTakesNoColumnFamilyInHashOrder
     ColumnFamilyOptions family;
     InHashOrder(how, &family);
     ColumnFamilyHandle* handle = nullptr;
-    const Status s = db->CreateColumnFamily(family, "second", &handle);
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_NE(s.ToString().find("among its descriptors"), std::string::npos) << s.ToString();
+    EXPECT_TRUE(
+        Says(db->CreateColumnFamily(family, "second", &handle), &Status::IsInvalidArgument, "among its descriptors"));
   }
   EXPECT_OK(db->Close());
 }

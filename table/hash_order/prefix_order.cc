@@ -11,12 +11,11 @@
 
 #include "table/hash_order/hash_order.h"
 #include "util/mutex.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 namespace {
-
-using rocksdb::Slice;
 
 enum class PrefixKind { kFixed, kUntil };
 

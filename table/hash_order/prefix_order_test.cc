@@ -19,7 +19,6 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/slice_transform.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -28,6 +27,7 @@
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "table/hash_order/prefix_order.h"
 #include "test/testutil/assert_ok.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
@@ -329,16 +329,11 @@ TEST_F(PrefixOrderDbTest, EnginesAgreeWithAMap) {
           break;
         }
         case 2: {
-          std::set<std::string, decltype(less)> keys(less);
-          while (keys.size() < 20) keys.insert(key());
-          rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+          std::map<std::string, std::string, decltype(less)> records(less);
+          while (records.size() < 20) records[key()] = value;
           const std::string path = dir_ / ("file" + std::to_string(step));
-          ASSERT_OK(writer.Open(path));
-          for (const std::string& one : keys) {
-            ASSERT_OK(writer.Put(one, value));
-            model[one] = value;
-          }
-          ASSERT_OK(writer.Finish());
+          ASSERT_OK(WriteTable(path, options_, records));
+          for (const auto& record : records) model[record.first] = value;
           ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {path}, {}));
           break;
         }
@@ -517,17 +512,11 @@ TEST_F(PrefixOrderDbTest, FilesOfAnotherOrderAreNotIngested) {
     for (const rocksdb::Comparator* other : {rocksdb::BytewiseComparator(), PrefixOrder(6)}) {
       rocksdb::Options of_file;
       of_file.comparator = other;
-      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), of_file);
       const std::string path = dir_ / "file";
-      ASSERT_OK(writer.Open(path));
-      std::vector<std::string> keys;
-      for (int i = 0; i < 100; ++i) keys.push_back("user1/" + std::to_string(i));
-      std::sort(keys.begin(), keys.end(), [other](const auto& a, const auto& b) { return other->Compare(a, b) < 0; });
-      for (const std::string& key : keys) ASSERT_OK(writer.Put(key, "v"));
-      ASSERT_OK(writer.Finish());
-      const rocksdb::Status s = db_->IngestExternalFile({path}, {});
-      EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-      EXPECT_NE(s.ToString().find(other->Name()), std::string::npos) << s.ToString();
+      std::map<std::string, std::string> records;
+      for (int i = 0; i < 100; ++i) records["user1/" + std::to_string(i)] = "v";
+      ASSERT_OK(WriteTable(path, of_file, records));
+      EXPECT_TRUE(Says(db_->IngestExternalFile({path}, {}), &Status::IsInvalidArgument, other->Name()));
     }
     EXPECT_EQ(CountPrefix("user1/", {}), 1u);
     db_.reset();

@@ -4,21 +4,20 @@
 #include <cstring>
 
 #include "db/pinned_iterators_manager.h"
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/block_based.h"
 #include "table/block_based/block_cache.h"
+#include "table/perf_counts.h"
 #include "test_util/sync_point.h"
 #include "trace_replay/block_cache_tracer.h"
 #include "util/coding.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 using rocksdb::BlockBasedTable;
 using rocksdb::BlockBasedTableOptions;
 using rocksdb::Cache;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 
@@ -193,10 +192,6 @@ void BlockCursor::Release() {
 
 // As RocksDB counts a hit, by its names.
 void BlockCursor::Count(Cache::Handle* handle) const {
-  using rocksdb::perf_context;
-  using rocksdb::perf_level;
-  using rocksdb::PerfContextByLevel;
-  using rocksdb::PerfLevel;
   rocksdb::Statistics* const statistics = source_->rep().ioptions.stats;
   const bool perf = perf_level >= PerfLevel::kEnableCount;
   if (statistics == nullptr && !perf) return;
@@ -213,9 +208,6 @@ void BlockCursor::Count(Cache::Handle* handle) const {
 
 // As RocksDB counts a block of a mapped file.
 void BlockCursor::CountMapped(size_t bytes) const {
-  using rocksdb::perf_context;
-  using rocksdb::perf_level;
-  using rocksdb::PerfLevel;
   PERF_COUNTER_ADD(block_read_count, 1);
   PERF_COUNTER_ADD(block_read_byte, BlockBasedTable::kBlockTrailerSize + bytes);
 }

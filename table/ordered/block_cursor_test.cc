@@ -29,8 +29,6 @@ namespace {
 
 using rocksdb::BlockBasedTableOptions;
 using rocksdb::InternalIterator;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using Random = std::mt19937_64;
 using Result = BlockCursor::Result;
 

@@ -15,11 +15,10 @@
 #include "table/ordered/order_block.h"
 #include "table/ordered/ordered_table.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 #include "util/stats_text.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -114,9 +114,8 @@ int Runs(DB* db) {
 
 // Puts of random keys.
 Status Fill(uint64_t puts) {
-  DB* opened = nullptr;
-  Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, cairn::port::Into(&opened));
-  std::unique_ptr<DB> db(opened);
+  std::unique_ptr<DB> db;
+  Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, cairn::port::Into(&db));
   if (!s.ok()) return s;
   Random random(db->GetLatestSequenceNumber() + 1);  // others each time
   const std::string value(200, 'v');
@@ -331,9 +330,8 @@ class Mixer {
 
 Status Mix() {
   rocksdb::Options options = MakeOptions(!FLAGS_stock);
-  DB* opened = nullptr;
-  Status s = DB::Open(options, FLAGS_path, cairn::port::Into(&opened));
-  const std::unique_ptr<DB> db(opened);
+  std::unique_ptr<DB> db;
+  Status s = DB::Open(options, FLAGS_path, cairn::port::Into(&db));
   if (!s.ok()) return s;
   Mixer mixer(db.get());
   s = mixer.Run(FLAGS_warm_up);

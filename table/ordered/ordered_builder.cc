@@ -15,6 +15,7 @@
 #include "table/ordered/order_filter.h"
 #include "table/table_facts.h"
 #include "util/coding.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
@@ -22,9 +23,6 @@ namespace {
 
 using rocksdb::BlockHandle;
 using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 // The filter of the table that is being written. The block-based builder asks for its facts, when all keys are known,
 // through a collector of properties.

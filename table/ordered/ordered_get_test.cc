@@ -21,15 +21,13 @@
 #include "rocksdb/table.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
+#include "util/rocksdb_names.h"
 #include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using Random = std::mt19937_64;
 
 constexpr uint64_t kSpace = 20000;  // of key numbers
@@ -258,9 +256,8 @@ TEST(OrderedBatches, ABatchTakesEachFilterFromTheCacheOnce) {
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.cache_index_and_filter_blocks = true;
   options.table_factory.reset(NewOrderedTableFactory(table));
-  DB* opened = nullptr;
-  ASSERT_TRUE(DB::Open(options, directory.path(), port::Into(&opened)).ok());
-  const std::unique_ptr<DB> db(opened);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, directory.path(), port::Into(&db)).ok());
   constexpr int kKeys = 20;
   std::vector<std::string> names;
   for (int k = 0; k < kKeys; ++k) {
@@ -296,9 +293,8 @@ TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.block_cache = rocksdb::NewLRUCache(16 << 10, 0);
   options.table_factory.reset(NewOrderedTableFactory(table));
-  DB* opened = nullptr;
-  ASSERT_TRUE(DB::Open(options, path, port::Into(&opened)).ok());
-  std::unique_ptr<DB> db(opened);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, path, port::Into(&db)).ok());
   Random random(Seed());
   constexpr int kKeys = 40, kVersions = 30;
   std::vector<const rocksdb::Snapshot*> snapshots;

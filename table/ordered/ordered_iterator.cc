@@ -5,13 +5,12 @@
 #include "rocksdb/options.h"
 #include "table/table_reader.h"
 #include "util/of_thread.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 using rocksdb::InternalIterator;
 using rocksdb::IterBoundCheck;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

@@ -7,7 +7,6 @@
 
 #include "db/column_family.h"
 #include "db/lookup_key.h"
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
@@ -15,6 +14,7 @@
 #include "table/perf_counts.h"
 #include "util/autovector.h"
 #include "util/bits.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
@@ -22,11 +22,6 @@ namespace {
 
 using rocksdb::FdWithKeyRange;
 using rocksdb::LevelFilesBrief;
-using rocksdb::perf_context;  // the macros name them so
-using rocksdb::perf_level;
-using rocksdb::PerfLevel;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 // A store that has more lacks compaction.
 constexpr size_t kMostTables = 128;

@@ -45,11 +45,6 @@ namespace cairn {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::DB;
-using rocksdb::Iterator;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using test::Near;
 using test::Printable;
 using test::Random;

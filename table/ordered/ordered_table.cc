@@ -9,7 +9,6 @@
 #include "db/range_tombstone_fragmenter.h"
 #include "db/table_properties_collector.h"
 #include "memory/arena.h"
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/filter_policy.h"
@@ -22,19 +21,17 @@
 #include "table/ordered/ordered_iterator.h"
 #include "table/ordered/ordered_probe.h"
 #include "table/ordered/point_filter.h"
+#include "table/perf_counts.h"
 #include "table/scan_counts.h"
 #include "table/table_facts.h"
 #include "table/tombstone_run.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 #include "util/vector_iterator.h"
 
 namespace cairn {
 
 namespace {
-
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptionTypes() {
   static const auto* defaults = new OrderFilterOptions();
@@ -207,10 +204,6 @@ class OrderedTableReader final : public OrderedTableProbe {
 
   // Keys that a filter has excluded.
   void CountUseful(uint64_t keys) const {
-    using rocksdb::perf_context;  // the macros name them so
-    using rocksdb::perf_level;
-    using rocksdb::PerfContextByLevel;
-    using rocksdb::PerfLevel;
     if (keys == 0) return;
     RecordTick(rep_->ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL, keys);
     PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, keys, rep_->level);
@@ -224,10 +217,6 @@ class OrderedTableReader final : public OrderedTableProbe {
 
   // RocksDB's filter has said yes. Whether there was an entry is known but for operands that others were found before.
   void CountPositive(const rocksdb::GetContext& get_context) const {
-    using rocksdb::perf_context;
-    using rocksdb::perf_level;
-    using rocksdb::PerfContextByLevel;
-    using rocksdb::PerfLevel;
     RecordTick(rep_->ioptions.stats, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
     PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_positive, 1, rep_->level);
     if (get_context.State() == rocksdb::GetContext::kNotFound) return;

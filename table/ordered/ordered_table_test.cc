@@ -31,6 +31,7 @@
 #include "table/ordered/order_block.h"
 #include "table/table_builder.h"
 #include "test/testutil/assert_ok.h"
+#include "test/testutil/ingest_again.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
@@ -39,11 +40,6 @@ namespace cairn {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 using Random = std::mt19937_64;
 
 std::string Number(uint64_t n) {
@@ -202,9 +198,7 @@ class OrderedTest : public ::testing::Test {
 
   void Open() {
     options_.table_factory.reset(NewOrderedTableFactory(table_));
-    DB* db = nullptr;
-    ASSERT_OK(DB::Open(options_, path_, port::Into(&db)));
-    ordered_.reset(db);
+    ASSERT_OK(DB::Open(options_, path_, port::Into(&ordered_)));
   }
 
   // The same files through RocksDB's own table factory, once no compaction removes any.
@@ -674,11 +668,10 @@ TEST_F(OrderedTest, IngestedFilesTakePart) {
   Random random(Seed());
   Write(&random, 2000);
   for (int i = 0; i < 5; ++i) {
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
     const std::string file = path_ + "/ingested";
-    ASSERT_OK(writer.Open(file));
-    for (uint64_t n = static_cast<uint64_t>(i) * 100; n < kSpace; n += 300) ASSERT_OK(writer.Put(Key(n), "ingested"));
-    ASSERT_OK(writer.Finish());
+    std::map<std::string, std::string> records;
+    for (uint64_t n = static_cast<uint64_t>(i) * 100; n < kSpace; n += 300) records[Key(n)] = "ingested";
+    ASSERT_OK(WriteTable(file, options_, records));
     rocksdb::IngestExternalFileOptions ingest;
     ingest.move_files = true;
     ingest.write_global_seqno = i % 2 == 0;
@@ -750,9 +743,8 @@ TEST_F(OrderedTest, NoByteOfAFilterMayLie) {
   for (size_t at = found; at < table.bytes.size(); ++at) {
     table.Damage(at, &random);
     options_.table_factory.reset(NewOrderedTableFactory(table_));
-    DB* opened = nullptr;
-    const Status s = DB::OpenForReadOnly(options_, path_, port::Into(&opened));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    const Status s = DB::OpenForReadOnly(options_, path_, port::Into(&db));
     if (!s.ok()) {
       ++refused;
       continue;

@@ -32,12 +32,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::DB;
-using rocksdb::Iterator;
-using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::TransactionDBOptions;
 using Random = std::mt19937_64;
 
@@ -139,10 +133,8 @@ void Compare(const std::function<Status(bool ordered, std::unique_ptr<Opened>*)>
 TEST_F(OrderedDoorsTest, WriteBatchWithIndex) {
   Compare<DB>(
       [this](bool ordered, std::unique_ptr<DB>* db) {
-        DB* opened = nullptr;
-        const Status s = DB::Open(MakeOptions(ordered), Path(ordered), port::Into(&opened));
-        db->reset(opened);
-        if (s.ok()) Fill(opened, Seed(), 12);
+        const Status s = DB::Open(MakeOptions(ordered), Path(ordered), port::Into(db));
+        if (s.ok()) Fill(db->get(), Seed(), 12);
         return s;
       },
       [](DB* db, Random* random) {
@@ -178,12 +170,10 @@ class OrderedTransactionTest : public OrderedDoorsTest,
 TEST_P(OrderedTransactionTest, OfEachWritePolicy) {
   Compare<rocksdb::TransactionDB>(
       [this](bool ordered, std::unique_ptr<rocksdb::TransactionDB>* db) {
-        rocksdb::TransactionDB* opened = nullptr;
         TransactionDBOptions kind;
         kind.write_policy = GetParam();
-        const Status s = rocksdb::TransactionDB::Open(MakeOptions(ordered), kind, Path(ordered), &opened);
-        db->reset(opened);
-        if (s.ok()) Fill(opened, Seed(), 12);
+        const Status s = rocksdb::TransactionDB::Open(MakeOptions(ordered), kind, Path(ordered), port::Into(db));
+        if (s.ok()) Fill(db->get(), Seed(), 12);
         return s;
       },
       [](rocksdb::TransactionDB* db, Random* random) {
@@ -206,10 +196,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, OrderedTransactionTest,
 TEST_F(OrderedDoorsTest, OptimisticTransactions) {
   Compare<rocksdb::OptimisticTransactionDB>(
       [this](bool ordered, std::unique_ptr<rocksdb::OptimisticTransactionDB>* db) {
-        rocksdb::OptimisticTransactionDB* opened = nullptr;
-        const Status s = rocksdb::OptimisticTransactionDB::Open(MakeOptions(ordered), Path(ordered), &opened);
-        db->reset(opened);
-        if (s.ok()) Fill(opened, Seed(), 12);
+        const Status s = rocksdb::OptimisticTransactionDB::Open(MakeOptions(ordered), Path(ordered), port::Into(db));
+        if (s.ok()) Fill(db->get(), Seed(), 12);
         return s;
       },
       [](rocksdb::OptimisticTransactionDB* db, Random* random) {
@@ -326,9 +314,8 @@ TEST_F(OrderedDoorsTest, TimestampsAreRocksDBs) {
   Options options = MakeOptions(true);
   options.comparator = rocksdb::BytewiseComparatorWithU64Ts();
   options.merge_operator = nullptr;
-  DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, Path(true), port::Into(&opened)));
-  const std::unique_ptr<DB> db(opened);
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options, Path(true), port::Into(&db)));
   const std::string at(8, '\1'), later(8, '\2');
   for (uint64_t i = 0; i < 500; ++i) {
     ASSERT_OK(db->Put({}, Key(i * 3), at, "old"));
@@ -360,12 +347,11 @@ TEST_F(OrderedDoorsTest, IsKeptAsFiltersAre) {
     table_.cache_index_and_filter_blocks = cached;
     table_.pin_l0_filter_and_index_blocks_in_cache = cached;
     table_.prepopulate_block_cache = rocksdb::BlockBasedTableOptions::PrepopulateBlockCache::kFlushOnly;
-    DB* opened = nullptr;
+    std::unique_ptr<DB> db;
     const Options options = MakeOptions(true);
     const std::string path = Path(true) + (cached ? "_cached" : "");
-    ASSERT_OK(DB::Open(options, path, port::Into(&opened)));
-    std::unique_ptr<DB> db(opened);
-    Fill(opened, Seed(), 8);
+    ASSERT_OK(DB::Open(options, path, port::Into(&db)));
+    Fill(db.get(), Seed(), 8);
     ASSERT_TRUE(db->GetIntProperty("rocksdb.estimate-table-readers-mem", &reader_bytes[cached ? 1 : 0]));
     const auto& statistics = *options.statistics;
     const uint64_t misses = statistics.getTickerCount(rocksdb::BLOCK_CACHE_FILTER_MISS);
@@ -376,7 +362,7 @@ TEST_F(OrderedDoorsTest, IsKeptAsFiltersAre) {
     }
     EXPECT_EQ(misses, statistics.getTickerCount(rocksdb::BLOCK_CACHE_FILTER_MISS));
     EXPECT_EQ(data_misses, statistics.getTickerCount(rocksdb::BLOCK_CACHE_DATA_MISS));
-    EXPECT_GT(Seeks(opened).deferred, 200u);
+    EXPECT_GT(Seeks(db.get()).deferred, 200u);
   }
   EXPECT_GT(reader_bytes[0], reader_bytes[1]);
 }
@@ -386,29 +372,27 @@ TEST_F(OrderedDoorsTest, FiltersForHitsLeaveOrderFilters) {
   table_.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   Options options = MakeOptions(true);
   options.optimize_filters_for_hits = true;
-  DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, Path(true), port::Into(&opened)));
-  const std::unique_ptr<DB> db(opened);
-  Fill(opened, Seed(), 6);
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(options, Path(true), port::Into(&db)));
+  Fill(db.get(), Seed(), 6);
   ASSERT_OK(db->CompactRange({}, nullptr, nullptr));
   OrderedStats stats;
-  ASSERT_OK(GetOrderedStats(opened, opened->DefaultColumnFamily(), &stats));
+  ASSERT_OK(GetOrderedStats(db.get(), db->DefaultColumnFamily(), &stats));
   EXPECT_EQ(1u, stats.runs);
   EXPECT_GT(stats.filter_keys, 500u);
 }
 
 TEST_F(OrderedDoorsTest, StatisticsSayWhatSeeksCameTo) {
-  DB* opened = nullptr;
-  ASSERT_OK(DB::Open(MakeOptions(true), Path(true), port::Into(&opened)));
-  const std::unique_ptr<DB> db(opened);
-  Fill(opened, Seed(), 10);
+  std::unique_ptr<DB> db;
+  ASSERT_OK(DB::Open(MakeOptions(true), Path(true), port::Into(&db)));
+  Fill(db.get(), Seed(), 10);
   constexpr uint64_t kSeeks = 1000;
   {
     const std::unique_ptr<Iterator> it(db->NewIterator({}));
     Random random(Seed());
     for (uint64_t i = 0; i < kSeeks; ++i) it->Seek(Key(random()));
   }
-  const OrderedSeekStats seeks = Seeks(opened);
+  const OrderedSeekStats seeks = Seeks(db.get());
   // Each seek asks each of the ten tables once, and a placeholder is read at most once.
   EXPECT_EQ(kSeeks * 10, seeks.deferred + seeks.past_end + seeks.past_bound + seeks.direct + seeks.unfiltered);
   EXPECT_EQ(0u, seeks.unfiltered);
@@ -416,7 +400,7 @@ TEST_F(OrderedDoorsTest, StatisticsSayWhatSeeksCameTo) {
   EXPECT_LE(seeks.resolved_unused, seeks.resolved);
   EXPECT_GT(seeks.saved(), kSeeks * 6);
   OrderedStats stats;
-  ASSERT_OK(GetOrderedStats(opened, opened->DefaultColumnFamily(), &stats));
+  ASSERT_OK(GetOrderedStats(db.get(), db->DefaultColumnFamily(), &stats));
   EXPECT_NE(std::string::npos, OrderedStatsToTable(stats, "default").find("saved"));
   EXPECT_NE(std::string::npos, OrderedStatsToJson(stats, "default").find("\"saved\""));
 }
@@ -435,9 +419,8 @@ TEST_F(OrderedDoorsTest, APresetsRunsAboveTheLastStaySmall) {
       ordered.size_ratio = 1;
     }
     EXPECT_OK(UseOrdered(&options, ordered));
-    DB* opened = nullptr;
-    EXPECT_OK(DB::Open(options, Path(preset), port::Into(&opened)));
-    const std::unique_ptr<DB> db(opened);
+    std::unique_ptr<DB> db;
+    EXPECT_OK(DB::Open(options, Path(preset), port::Into(&db)));
     Random random(7);
     uint64_t most = 0;
     for (int flush = 0; db != nullptr && flush < 100; ++flush) {
@@ -483,9 +466,7 @@ TEST_F(OrderedDoorsTest, ARangeTombstoneEndsWhereAFileEnds) {
   filter.order_bits = 2.5;  // takes a target for the key before it
   options.table_factory.reset(NewOrderedTableFactory(table, filter));
   std::unique_ptr<DB> db;
-  DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, Path(true), port::Into(&opened)));
-  db.reset(opened);
+  ASSERT_OK(DB::Open(options, Path(true), port::Into(&db)));
   for (uint64_t i = 0; i < kSpace; ++i) ASSERT_OK(db->Put({}, Key(i), "deleted"));
   const rocksdb::Snapshot* const kept = db->GetSnapshot();
   ASSERT_OK(db->DeleteRange({}, db->DefaultColumnFamily(), Key(0), "z"));

@@ -8,7 +8,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "cairn/engines.h"
 #include "rocksdb/db.h"
@@ -51,9 +50,7 @@ class OrderedTombstonesTest : public testing::TestWithParam<const char*> {
     options.statistics = statistics_ = rocksdb::CreateDBStatistics();
     compactions_ = std::make_shared<Compactions>();
     options.listeners.push_back(compactions_);
-    rocksdb::DB* db = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(options, dir_ / std::to_string(++opened_), port::Into(&db)));
-    db_.reset(db);
+    ASSERT_OK(rocksdb::DB::Open(options, dir_ / std::to_string(++opened_), port::Into(&db_)));
   }
 
   static std::string Key(uint64_t n) { return std::to_string(1000000000 + n); }

@@ -4,18 +4,16 @@
 #include <cstring>
 #include <string>
 
-#include "monitoring/perf_context_imp.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/perf_counts.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 using rocksdb::InternalIterator;
 using rocksdb::IterBoundCheck;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 
@@ -231,9 +229,6 @@ RunIterator::Went RunIterator::AskOrder(Run* run, OrderedIterator::ReadFor read)
 }
 
 bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
-  using rocksdb::perf_context;  // the macros name them so
-  using rocksdb::perf_level;
-  using rocksdb::PerfLevel;
   if (run.line == nullptr) return run.table->PointFilterSaysMaybe(*read_options_, target_.slice());
   const bool maybe = run.table->bloom().MayHold(hash, run.line);
   if (maybe) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,7 +15,6 @@
 #include "gtest/gtest.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "test/support.h"
 #include "test/testutil/controlled_file_system.h"
@@ -24,10 +24,6 @@
 
 namespace cairn::test {
 namespace {
-
-using rocksdb::Iterator;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 
 constexpr uint64_t kKeys = 3000;
 
@@ -77,14 +73,9 @@ class RunIteratorTest : public ::testing::TestWithParam<const char*> {
     rocksdb::Options foreign = options_;
     foreign.table_factory.reset(rocksdb::NewBlockBasedTableFactory());
     foreign.sst_partitioner_factory = nullptr;
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), foreign);
-    ASSERT_OK(writer.Open(directory_ / "ingested"));
-    std::vector<std::string> keys;
-    for (int i = 0; i < 30; ++i) keys.push_back(KeyOf(random->Uniform(kKeys)));
-    std::sort(keys.begin(), keys.end());
-    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-    for (const std::string& key : keys) ASSERT_OK(writer.Put(key, "ingested"));
-    ASSERT_OK(writer.Finish());
+    std::map<std::string, std::string> records;
+    for (int i = 0; i < 30; ++i) records[KeyOf(random->Uniform(kKeys))] = "ingested";
+    ASSERT_OK(WriteTable(directory_ / "ingested", foreign, records));
     ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {directory_ / "ingested"}, {}));
   }
 

@@ -86,9 +86,7 @@ class Load {
     }
     options_.statistics = rocksdb::CreateDBStatistics();
     write_.disableWAL = true;
-    rocksdb::DB* db = nullptr;
-    Check(rocksdb::DB::Open(options_, FLAGS_path, cairn::port::Into(&db)));
-    db_.reset(db);
+    Check(rocksdb::DB::Open(options_, FLAGS_path, cairn::port::Into(&db_)));
     for (uint64_t i : Shuffled()) Put(Item(i));
     for (; end_ < kBacklog; ++end_) Put(Queued(end_));
     Settle();

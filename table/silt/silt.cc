@@ -12,10 +12,9 @@
 #include "table/silt/silt_table.h"
 #include "util/class_of.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -7,13 +7,13 @@
 
 #include "db/column_family.h"
 #include "db/lookup_key.h"
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/perf_counts.h"
 #include "util/bits.h"
 #include "util/of_thread.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
@@ -22,11 +22,6 @@ namespace {
 using rocksdb::FdWithKeyRange;
 using rocksdb::LevelFilesBrief;
 using rocksdb::MultiGetContext;
-using rocksdb::perf_context;  // the macros name them so
-using rocksdb::perf_level;
-using rocksdb::PerfLevel;
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::Version;
 
 // More parts, or more stores that a key may be in, are no SILT store's but by mistake.

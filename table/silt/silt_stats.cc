@@ -16,11 +16,10 @@
 #include "table/silt/silt_merges.h"
 #include "table/table_facts.h"
 #include "table/written_totals.h"
+#include "util/rocksdb_names.h"
 #include "util/stats_text.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

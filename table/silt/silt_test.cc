@@ -26,6 +26,7 @@
 #include "table/ect/ect_table.h"
 #include "table/ect/ect_table_index.h"
 #include "table/silt/silt_merges.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/own_way.h"
 
 namespace cairn {
@@ -47,10 +48,8 @@ class SiltTest : public testing::Test {
   }
   void Open() {
     db_.reset();
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, port::Into(&db));
+    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, port::Into(&db_));
     ASSERT_TRUE(status.ok()) << status.ToString();
-    db_.reset(db);
   }
   int Files(int level) {
     std::string files;
@@ -63,12 +62,16 @@ class SiltTest : public testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
-TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
+SiltOptions OnePartition(int merge_trigger = SiltOptions().merge_trigger) {
   SiltOptions silt;
   silt.partitions = 1;
-  silt.merge_trigger = 4;
+  silt.merge_trigger = merge_trigger;
+  return silt;
+}
+
+TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
   options_.target_file_size_base = 64 << 10;
-  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  ASSERT_TRUE(UseSilt(&options_, OnePartition(4)).ok());
   EXPECT_EQ(2u, options_.max_subcompactions);
   Open();
   std::map<std::string, std::string> model;
@@ -109,10 +112,7 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
 
 // d is counted in keys: a HashStore whose write buffer had each key twice is half of one.
 TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStores) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 4;
-  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  ASSERT_TRUE(UseSilt(&options_, OnePartition(4)).ok());
   Open();
   const auto flush = [&](int writes, int keys) {
     ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(0), "once").ok());
@@ -139,11 +139,8 @@ TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStores) {
 
 // What others write to the database in between makes no store's merges late.
 TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStoresOfEachColumnFamily) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 4;
   options_.write_buffer_size = 256 << 10;
-  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  ASSERT_TRUE(UseSilt(&options_, OnePartition(4)).ok());
   Open();
   rocksdb::ColumnFamilyHandle* other = nullptr;
   ASSERT_TRUE(db_->CreateColumnFamily(options_, "other", &other).ok());
@@ -166,9 +163,7 @@ TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStoresOfEachColumnFamily) {
 
 // Stores of which HashStores are merged by their number.
 TEST_F(SiltTest, AtMostMaxHashStoresWait) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 4;
+  SiltOptions silt = OnePartition(4);
   silt.max_hash_stores = 5;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   Open();
@@ -197,9 +192,7 @@ class Sum : public rocksdb::AssociativeMergeOperator {
 TEST_F(SiltTest, LookupsAnswerAsTheyDoTableByTable) {
   options_.merge_operator = std::make_shared<Sum>();
   options_.statistics = rocksdb::CreateDBStatistics();
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 6;
+  SiltOptions silt = OnePartition(6);
   silt.table.last_level_filter_bits = 3;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   options_.target_file_size_base = 32 << 10;
@@ -395,8 +388,7 @@ TEST_F(SiltTest, PartitionsKeepTheBoundOnSpace) {
 
 // Tables of a store without partitions are split and merged into them.
 TEST_F(SiltTest, AStoreGetsPartitionsAtAnOpening) {
-  SiltOptions silt;
-  silt.partitions = 1;
+  SiltOptions silt = OnePartition();
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   options_.write_buffer_size = 64 << 10;
   Open();
@@ -470,8 +462,7 @@ TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
     options_ = rocksdb::Options();
     options_.create_if_missing = true;
     options_.compression = rocksdb::kNoCompression;
-    SiltOptions silt;
-    silt.partitions = 1;
+    SiltOptions silt = OnePartition();
     silt.table.last_level_filter_bits = bits;
     ASSERT_TRUE(UseSilt(&options_, silt).ok());
     options_.target_file_size_base = 512 << 10;
@@ -544,9 +535,7 @@ class ThreadCounter : public rocksdb::EventListener {
 };
 
 TEST_F(SiltTest, MergesShareThreads) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 4;
+  SiltOptions silt = OnePartition(4);
   silt.merge_threads = 3;
   options_.target_file_size_base = 16 << 10;
   options_.write_buffer_size = 256 << 10;
@@ -586,13 +575,8 @@ TEST(SiltModelTest, GivesTheNumbersOfTheThesis) {
 
 TEST_F(SiltTest, StatsSetTheMeasuredBesideThePredicted) {
   options_.write_buffer_size = 128 << 10;
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 4;
-  ASSERT_TRUE(UseSilt(&options_, silt).ok());
-  rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(cairn::Open(options_, path_, &db).ok());
-  db_.reset(db);
+  ASSERT_TRUE(UseSilt(&options_, OnePartition(4)).ok());
+  ASSERT_TRUE(cairn::Open(options_, path_, port::Into(&db_)).ok());
   constexpr uint64_t kKeys = 20000;
   std::mt19937_64 random(1);
   for (uint64_t i = 0; i < kKeys; ++i) {
@@ -654,9 +638,7 @@ TEST_F(SiltTest, LookupsAndMergesAtOnce) {
   block_options.block_size = 1024;
   options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_options));
   options_.write_buffer_size = 64 << 10;
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 3;
+  SiltOptions silt = OnePartition(3);
   silt.table.index_residency = EctIndexResidency::kCache;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   options_.target_file_size_base = 64 << 10;
@@ -717,17 +699,14 @@ TEST_F(SiltTest, LookupsAndMergesAtOnce) {
 
 // As ldb change_compaction_style would: it asks for one file in level 0.
 TEST_F(SiltTest, TheSortedStoreStaysInItsLevel) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  ASSERT_TRUE(UseSilt(&options_, OnePartition()).ok());
   Open();
   ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "b").ok());
   rocksdb::CompactRangeOptions to_level;
   to_level.change_level = true;
   to_level.target_level = 0;
-  const rocksdb::Status status = db_->CompactRange(to_level, nullptr, nullptr);
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-  EXPECT_NE(std::string::npos, status.ToString().find("the SILT store default")) << status.ToString();
+  EXPECT_TRUE(
+      Says(db_->CompactRange(to_level, nullptr, nullptr), &rocksdb::Status::IsNotSupported, "the SILT store default"));
   to_level.target_level = 1;
   ASSERT_TRUE(db_->CompactRange(to_level, nullptr, nullptr).ok());
   EXPECT_EQ(0, Files(0));
@@ -747,9 +726,7 @@ TEST_F(SiltTest, KeepsTheBlocksOptions) {
 }
 
 TEST_F(SiltTest, RefusesWhatItCannotDo) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 0;
+  SiltOptions silt = OnePartition(0);
   EXPECT_TRUE(UseSilt(&options_, silt).IsInvalidArgument());
   silt = SiltOptions();
   silt.hash = "none";
@@ -793,9 +770,7 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
 // RocksDB takes no listener once it is open.
 TEST_F(SiltTest, MergesComeWithAStoreThatIsCreatedLater) {
   rocksdb::ColumnFamilyOptions store = options_;
-  SiltOptions silt;
-  silt.partitions = 1;
-  silt.merge_trigger = 4;
+  SiltOptions silt = OnePartition(4);
   ASSERT_TRUE(UseSilt(&store, silt).ok());
   options_.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
   Open();
@@ -818,9 +793,7 @@ TEST_F(SiltTest, MergesComeWithAStoreThatIsCreatedLater) {
 
 // The OPTIONS file names no listener, and needs none.
 TEST_F(SiltTest, MergesComeWithTheOpening) {
-  SiltOptions silt;
-  silt.partitions = 1;
-  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  ASSERT_TRUE(UseSilt(&options_, OnePartition()).ok());
   Open();
   db_.reset();
   rocksdb::ConfigOptions config;

@@ -27,11 +27,11 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "test/faults/disk_image.h"
 #include "test/faults/system_calls.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 #include "test/testutil/random.h"
 #include "test/testutil/test_seed.h"
 
@@ -39,10 +39,6 @@ namespace cairn::faults {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 constexpr uint64_t kKeys = 400;
@@ -99,9 +95,7 @@ class Database {
   Database(const std::string& path, const Options& options) {
     const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
                                                                    {"second", options}};
-    DB* db = nullptr;
-    status = DB::Open(options, path, families, &handles_, port::Into(&db));
-    db_.reset(db);
+    status = DB::Open(options, path, families, &handles_, port::Into(&db_));
   }
   ~Database() { Close(); }
   void Close() {
@@ -146,10 +140,7 @@ class Database {
 };
 
 void Ingest(const Database& db, const std::string& table, uint64_t number, const std::string& value) {
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db->GetOptions(db.Family(number)));
-  Status s = writer.Open(table);
-  if (s.ok()) s = writer.Put(KeyOf(number / 2), value);
-  if (s.ok()) s = writer.Finish();
+  Status s = WriteTable(table, db->GetOptions(db.Family(number)), {{KeyOf(number / 2), value}});
   if (s.ok()) s = db->IngestExternalFile(db.Family(number), {table}, rocksdb::IngestExternalFileOptions());
 }
 

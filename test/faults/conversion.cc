@@ -11,8 +11,6 @@
 
 namespace cairn::faults {
 
-using rocksdb::Status;
-
 namespace {
 
 class Conversion : public Scenario {

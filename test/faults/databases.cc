@@ -8,15 +8,10 @@
 #include "cairn/result_cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn::faults {
-
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 
 bool IsDurable(const std::string& engine) { return engine.compare(0, 7, "durable") == 0; }
 
@@ -98,9 +93,7 @@ Status OpenAll(const std::string& engine, const std::string& path, OpenedDatabas
   }
   std::vector<ColumnFamilyDescriptor> descriptors;
   for (const std::string& name : names) descriptors.emplace_back(name, name == kFamilyNames[2] ? leveled : options);
-  DB* opened = nullptr;
-  s = cairn::Open(options, path, descriptors, &database->handles, &opened);
-  database->db.reset(opened);
+  s = cairn::Open(options, path, descriptors, &database->handles, port::Into(&database->db));
   database->names = names;
   return s;
 }

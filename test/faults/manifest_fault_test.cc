@@ -7,8 +7,8 @@
 #include "cairn/db.h"
 #include "rocksdb/db.h"
 #include "rocksdb/file_system.h"
-#include "rocksdb/sst_file_writer.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 
 namespace cairn {
 namespace {
@@ -17,9 +17,6 @@ using rocksdb::FileOptions;
 using rocksdb::FSWritableFile;
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Options;
-using rocksdb::Status;
 
 // One sync of the MANIFEST fails, the n-th from now on; what was written stays.
 class FailingManifest : public rocksdb::FileSystemWrapper {
@@ -88,10 +85,7 @@ TEST_P(ManifestFaultTest, AnIngestionThatCouldNotBeRecorded) {
     const Options options = OptionsOn(system);
     std::unique_ptr<rocksdb::DB> db = Open(options, path);
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db->GetOptions(), db->DefaultColumnFamily());
-    ASSERT_OK(writer.Open(path + ".file"));
-    ASSERT_OK(writer.Put("ingested", "value"));
-    ASSERT_OK(writer.Finish());
+    ASSERT_OK(WriteTable(path + ".file", db->GetOptions(), {{"ingested", "value"}}));
     system->FailAfter(n);
     const Status ingested = db->IngestExternalFile({path + ".file"}, rocksdb::IngestExternalFileOptions());
     EXPECT_EQ(ingested.ok(), !system->failed()) << n;

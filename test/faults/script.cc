@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "cairn/db.h"
-#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "test/support.h"
@@ -14,10 +15,6 @@
 
 namespace cairn::faults {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 namespace {
@@ -117,14 +114,14 @@ std::vector<OneWrite> WritesOf(uint64_t seed, int k, bool range_deletions) {
 bool SyncOf(uint64_t seed, int k) { return Random(seed + static_cast<uint64_t>(k) * 7919).OneIn(3); }
 int FamilyOf(int k) { return k / 10 % kFamilies; }
 
-std::vector<std::pair<std::string, std::string>> IngestedBy(uint64_t seed, int k) {
+Contents IngestedBy(uint64_t seed, int k) {
   Random random(seed * 31 + static_cast<uint64_t>(k));
   Contents records;
   for (int i = 0; i < 8; ++i)
     records["i" + Padded(k) + std::to_string(i)] = std::to_string(k) + ":" + std::to_string(i);
   for (int i = 0; i < 4; ++i) records[KeyOf(random.Uniform(kKeys))] = std::to_string(k) + ":ingested";
   records[MarkerOf(k)] = std::to_string(k);
-  return {records.begin(), records.end()};
+  return records;
 }
 
 Status WaitUntilIdle(DB* db, bool trie) {
@@ -252,9 +249,8 @@ class EngineScenario : public Scenario {
       case Kind::kIngest:
         return Ingest(k);
       case Kind::kCheckpoint: {
-        rocksdb::Checkpoint* made = nullptr;
-        Status s = rocksdb::Checkpoint::Create(db(), &made);
-        const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+        std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+        Status s = rocksdb::Checkpoint::Create(db(), port::Into(&checkpoint));
         return s.ok() ? checkpoint->CreateCheckpoint(folder_ + "/checkpoint" + std::to_string(k)) : s;
       }
       case Kind::kReopen: {
@@ -338,16 +334,7 @@ class EngineScenario : public Scenario {
   Status Ingest(int k) {
     ColumnFamilyHandle* const handle = database_.Find(kFamilyNames[FamilyOf(k)]);
     const std::string path = folder_ + "/ingested" + std::to_string(k);
-    auto records = IngestedBy(seed_, k);
-    const rocksdb::Comparator* const order = handle->GetComparator();
-    std::sort(records.begin(), records.end(),
-              [order](const auto& a, const auto& b) { return order->Compare(a.first, b.first) < 0; });
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db()->GetOptions(handle), handle);
-    Status s = writer.Open(path);
-    for (const auto& [key, value] : records) {
-      if (s.ok()) s = writer.Put(key, value);
-    }
-    if (s.ok()) s = writer.Finish();
+    Status s = WriteTable(path, db()->GetOptions(handle), IngestedBy(seed_, k), handle);
     if (!s.ok()) return s;
     rocksdb::IngestExternalFileOptions options;
     options.move_files = k % 20 == 4;

@@ -22,9 +22,6 @@
 
 namespace cairn::flips {
 
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 namespace {
@@ -122,13 +119,11 @@ class Tables : public Format {
 
   // Names the column family: without, RocksDB tries first whether all lies in one level, and so opens all twice.
   Status Open(std::unique_ptr<DB>* db) const {
-    DB* opened = nullptr;
     std::vector<rocksdb::ColumnFamilyHandle*> families;
     const Status s = DB::OpenForReadOnly(options_, folder_, {{rocksdb::kDefaultColumnFamilyName, options_}}, &families,
-                                         port::Into(&opened));
-    db->reset(opened);
+                                         port::Into(db));
     for (rocksdb::ColumnFamilyHandle* family : families) {
-      if (opened != nullptr) opened->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+      if (*db != nullptr) (*db)->DestroyColumnFamilyHandle(family).PermitUncheckedError();
     }
     return s;
   }

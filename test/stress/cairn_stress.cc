@@ -28,7 +28,6 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/optimistic_transaction_db.h"
@@ -50,10 +49,6 @@ namespace {
 namespace fs = std::filesystem;
 using faults::kFamilyNames;
 using faults::OpenedDatabase;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::Status;
 using test::Random;
 
 constexpr char kHotKey[] = "hot";
@@ -88,9 +83,7 @@ bool HasStoredOptions(const std::string& path) {
 
 Status OpenBy(Way way, const std::string& engine, const std::string& path, Database* database) {
   if ((way == Way::kStoredOptions && HasStoredOptions(path)) || IsConverted(engine)) {
-    DB* db = nullptr;
-    const Status s = OpenWithStoredOptions(path, &database->names, &database->handles, &db);
-    database->db.reset(db);
+    const Status s = OpenWithStoredOptions(path, &database->names, &database->handles, port::Into(&database->db));
     return s;
   }
   Options options;
@@ -318,22 +311,14 @@ class Worker {
     for (int i = 0; i < 30; ++i) keys.emplace_back(family, static_cast<int>(random->Uniform(kKeys)));
     const Locked locked(&locks_, keys);
     std::vector<uint64_t> numbers;
-    std::vector<std::pair<std::string, std::string>> records;
+    std::map<std::string, std::string> records;
     for (const auto& [same, key] : locked.keys()) {
       numbers.push_back(++shared_->next_number);
-      records.emplace_back(KeyOf(key), ValueOf(key, numbers.back()));
+      records[KeyOf(key)] = ValueOf(key, numbers.back());
     }
     ColumnFamilyHandle* const handle = Family(family);
-    const rocksdb::Comparator* const order = handle->GetComparator();
-    std::sort(records.begin(), records.end(),
-              [order](const auto& a, const auto& b) { return order->Compare(a.first, b.first) < 0; });
     const std::string path = folder_ + "/ingested" + std::to_string(thread);
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db()->GetOptions(handle), handle);
-    Status s = writer.Open(path);
-    for (const auto& [key, value] : records) {
-      if (s.ok()) s = writer.Put(key, value);
-    }
-    if (s.ok()) s = writer.Finish();
+    Status s = WriteTable(path, db()->GetOptions(handle), records, handle);
     if (!s.ok()) {
       Fail("a file to ingest", s);
       return;
@@ -567,10 +552,9 @@ class Worker {
   Status MakeCheckpoint(Random* random) {
     const std::string path = folder_ + "/checkpoint";
     fs::remove_all(path);
-    rocksdb::Checkpoint* made = nullptr;
-    Status s = rocksdb::Checkpoint::Create(db(), &made);
+    std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+    Status s = rocksdb::Checkpoint::Create(db(), port::Into(&checkpoint));
     if (!s.ok()) return s;
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
     std::vector<std::pair<int, int>> keys;
     std::vector<uint64_t> numbers;
     {
@@ -601,9 +585,8 @@ class Worker {
 
   Status MakeBackup() {
     rocksdb::BackupEngineOptions options(folder_ + "/backup");
-    rocksdb::BackupEngine* made = nullptr;
-    rocksdb::IOStatus s = rocksdb::BackupEngine::Open(options, rocksdb::Env::Default(), &made);
-    const std::unique_ptr<rocksdb::BackupEngine> engine(made);
+    std::unique_ptr<rocksdb::BackupEngine> engine;
+    rocksdb::IOStatus s = rocksdb::BackupEngine::Open(options, rocksdb::Env::Default(), port::Into(&engine));
     rocksdb::BackupID id = 0;
     if (s.ok()) s = engine->CreateNewBackup(rocksdb::CreateBackupOptions(), db(), &id);
     if (s.ok()) s = engine->VerifyBackup(id, true);

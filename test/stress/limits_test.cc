@@ -20,9 +20,6 @@
 namespace cairn::stress {
 namespace {
 
-using rocksdb::Options;
-using rocksdb::Status;
-
 class LimitsTest : public ::testing::TestWithParam<const char*> {
  protected:
   Options MakeOptions() {

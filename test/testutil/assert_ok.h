@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gtest/gtest.h"
-#include "rocksdb/status.h"
+#include "util/rocksdb_names.h"
 
 #define ASSERT_OK(expression)                                                                       \
   do {                                                                                              \

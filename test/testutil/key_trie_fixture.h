@@ -10,8 +10,10 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "rocksdb/port/open_into.h"
 #include "test/testutil/assert_ok.h"
 #include "test/testutil/temp_dir.h"
+#include "test/testutil/trie_fixture.h"
 #include "util/mix64.h"
 
 namespace cairn {
@@ -23,13 +25,9 @@ class KeyTrieFixture : public testing::Test {
   static constexpr uint64_t kKeys = 20000;  // some 9 roots of values of 100 bytes
 
   KeyTrieFixture() {
+    trie_ = ShapedTrie<KeyTrieOptions>(/*fan_out=*/4, /*slots=*/6, /*trigger=*/4, /*depth=*/3, kRootTrigger);
     trie_.filter_bits = 16;
     trie_.space_bound = 1.5;
-    trie_.fan_out = 4;
-    trie_.slots = 6;
-    trie_.trigger = 4;
-    trie_.depth = 3;
-    trie_.root_trigger = kRootTrigger;
     options_.create_if_missing = true;
     options_.write_buffer_size = kWriteBuffer;
     options_.compression = rocksdb::kNoCompression;
@@ -40,9 +38,7 @@ class KeyTrieFixture : public testing::Test {
   void Open() {
     db_.reset();
     ASSERT_OK(UseItsTrie());
-    rocksdb::DB* db = nullptr;
-    ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
-    db_.reset(db);
+    ASSERT_OK(cairn::Open(options_, dir_ / "db", port::Into(&db_)));
   }
 
   virtual rocksdb::Status UseItsTrie() { return UseTrie(&options_, trie_); }

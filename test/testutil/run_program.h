@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gtest/gtest.h"
 namespace cairn {
 
 struct ProgramResult {
@@ -17,6 +18,18 @@ struct ProgramResult {
 
 // build/bin/NAME, by the environment variable CAIRN_BUILD_DIR.
 std::string ProgramPath(const std::string& name);
+
+// Whether the program has ended so and has said each of these: where it should (0) on its output, else on stderr.
+inline ::testing::AssertionResult Says(int exit_code, const ProgramResult& result,
+                                       const std::vector<std::string>& parts = {}) {
+  const std::string& said = exit_code == 0 ? result.out : result.err;
+  std::string wrong = result.exit_code == exit_code ? "" : "exit code " + std::to_string(result.exit_code) + "; ";
+  for (const std::string& part : parts) {
+    if (said.find(part) == std::string::npos) wrong += "\"" + part + "\" is missing; ";
+  }
+  if (wrong.empty()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << wrong << "it said " << result.out << result.err;
+}
 
 // `words[0]` is the program's path.
 ProgramResult RunProgram(const std::vector<std::string>& words);

@@ -47,9 +47,7 @@ class TableTest : public testing::Test {
   void Close() { db_.reset(); }
   rocksdb::Status Open() {
     Close();
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, port::Into(&db));
-    db_.reset(db);
+    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, port::Into(&db_));
     return status;
   }
   void OpenGood() { ASSERT_OK(Open()); }

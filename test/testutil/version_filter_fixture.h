@@ -19,13 +19,6 @@
 
 namespace cairn::test {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::FlushOptions;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
-
 constexpr uint64_t kKeys = 1500;     // that are ever written
 constexpr uint64_t kAllKeys = 3000;  // that are asked for
 

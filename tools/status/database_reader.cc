@@ -16,14 +16,13 @@
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_scheduler.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 using rocksdb::ColumnFamilyData;
-using rocksdb::ColumnFamilyHandle;
 using rocksdb::DBImpl;
 using rocksdb::InternalStats;
-using rocksdb::Status;
 
 std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptionText>* trie) {
   trie->reset();

@@ -32,10 +32,9 @@
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_plan.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

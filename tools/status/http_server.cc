@@ -1,5 +1,7 @@
 #include "tools/status/http_server.h"
 
+#include "util/rocksdb_names.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -18,8 +20,6 @@
 #include <vector>
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

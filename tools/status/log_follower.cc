@@ -1,11 +1,12 @@
 #include "tools/status/log_follower.h"
 
+#include "util/rocksdb_names.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -13,8 +14,6 @@
 #include <utility>
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

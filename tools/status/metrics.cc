@@ -34,7 +34,8 @@ class Metric {
   Metric(std::string* out, std::string name, const char* type, const std::string& help)
       : out_(out), name_(std::move(name)), type_(type), help_(help) {}
 
-  void Add(const Labels& labels, double value, const char* suffix = "") {
+  template <class Number>
+  void Add(const Labels& labels, Number value, const char* suffix = "") {
     if (!begun_) *out_ += "# HELP " + name_ + " " + help_ + "\n# TYPE " + name_ + " " + type_ + "\n";
     begun_ = true;
     *out_ += name_ + suffix;
@@ -43,7 +44,7 @@ class Metric {
       *out_ += separator + label + "=" + LabelText(text);
       separator = ",";
     }
-    *out_ += (labels.empty() ? " " : "} ") + NumberText(value) + "\n";
+    *out_ += (labels.empty() ? " " : "} ") + NumberText(static_cast<double>(value)) + "\n";
   }
 
  private:
@@ -56,7 +57,7 @@ class Metric {
 
 template <class T>
 void AddOne(std::string* out, const char* name, const char* type, const char* help, const std::optional<T>& value) {
-  if (value.has_value()) Metric(out, name, type, help).Add({}, static_cast<double>(*value));
+  if (value.has_value()) Metric(out, name, type, help).Add({}, *value);
 }
 
 // One sample for each family that `value` knows something of.
@@ -100,18 +101,16 @@ std::optional<double> Find(const std::map<std::string, uint64_t>& properties, co
 }
 
 void AddWriters(std::string* out, const WriterTotals& writers) {
-  const auto add = [out](const char* name, const char* help, double value) {
+  const auto add = [out](const char* name, const char* help, auto value) {
     Metric(out, name, "counter", help).Add({}, value);
   };
-  add("cairn_unqueued_writes_total", "Writes that did not go through RocksDB's queue.",
-      static_cast<double>(writers.unqueued));
-  add("cairn_write_waits_total", "Of these, those that waited for others to be published.",
-      static_cast<double>(writers.waits));
+  add("cairn_unqueued_writes_total", "Writes that did not go through RocksDB's queue.", writers.unqueued);
+  add("cairn_write_waits_total", "Of these, those that waited for others to be published.", writers.waits);
   add("cairn_write_gate_closings_total", "Times that queued writes, flushes and others kept them out.",
-      static_cast<double>(writers.gate_closings));
+      writers.gate_closings);
   add("cairn_write_gate_closed_seconds_total", "Time of that.", writers.gate_closed_seconds);
   Metric queued(out, "cairn_queued_writes_total", "counter", "Writes that went through the queue, by the reason.");
-  for (const auto& [reason, count] : writers.queued) queued.Add({{"reason", reason}}, static_cast<double>(count));
+  for (const auto& [reason, count] : writers.queued) queued.Add({{"reason", reason}}, count);
 }
 
 void AddDatabase(std::string* out, const StatusSnapshot& snapshot) {
@@ -211,46 +210,33 @@ void AddLevels(std::string* out, const StatusSnapshot& snapshot) {
     }
     for (const auto& [level, sum] : levels) {
       const Labels labels = {{"column_family", family.name}, {"level", std::to_string(level)}};
-      bytes.Add(labels, static_cast<double>(sum.first));
-      files.Add(labels, static_cast<double>(sum.second));
+      bytes.Add(labels, sum.first);
+      files.Add(labels, sum.second);
     }
   }
   *out += files_text;
 }
 
 void AddTries(std::string* out, const StatusSnapshot& snapshot) {
-  struct DepthGauge {
-    const char* name;
-    const char* help;
-    double (*value)(const TrieDepthStats& depth);
-  };
-  static const DepthGauge kGauges[] = {
-      {"cairn_trie_depth_bytes", "Bytes of tables of a depth; depth 0 is the root.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.bytes); }},
-      {"cairn_trie_depth_live_bytes", "Bytes of live data of a depth, estimated.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.live_bytes); }},
-      {"cairn_trie_depth_files", "Tables of a depth.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.files); }},
-      {"cairn_trie_depth_containers", "Containers of a depth that hold tables.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.containers); }},
-      {"cairn_trie_depth_slots", "Occupied slots of the fullest container of a depth.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.slots_max); }},
-      {"cairn_trie_depth_pending_containers", "Full containers of a depth that wait for a compaction.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.pending_containers); }},
-      {"cairn_trie_depth_filter_bytes", "Bytes of filters in the tables of a depth.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.filter_bytes); }},
-      {"cairn_trie_depth_filter_memory_bytes", "Bytes of filters of a depth that are in memory.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.filter_memory_bytes); }},
-  };
-  for (const DepthGauge& gauge : kGauges) {
-    Metric metric(out, gauge.name, "gauge", gauge.help);
+  const auto add = [&](const char* name, const char* help, auto TrieDepthStats::*field) {
+    Metric metric(out, name, "gauge", help);
     for (const FamilyStatus& family : snapshot.families) {
       if (!family.trie.has_value()) continue;
       for (const TrieDepthStats& depth : family.trie->depths) {
-        metric.Add({{"column_family", family.name}, {"depth", std::to_string(depth.depth)}}, gauge.value(depth));
+        metric.Add({{"column_family", family.name}, {"depth", std::to_string(depth.depth)}}, depth.*field);
       }
     }
-  }
+  };
+  add("cairn_trie_depth_bytes", "Bytes of tables of a depth; depth 0 is the root.", &TrieDepthStats::bytes);
+  add("cairn_trie_depth_live_bytes", "Bytes of live data of a depth, estimated.", &TrieDepthStats::live_bytes);
+  add("cairn_trie_depth_files", "Tables of a depth.", &TrieDepthStats::files);
+  add("cairn_trie_depth_containers", "Containers of a depth that hold tables.", &TrieDepthStats::containers);
+  add("cairn_trie_depth_slots", "Occupied slots of the fullest container of a depth.", &TrieDepthStats::slots_max);
+  add("cairn_trie_depth_pending_containers", "Full containers of a depth that wait for a compaction.",
+      &TrieDepthStats::pending_containers);
+  add("cairn_trie_depth_filter_bytes", "Bytes of filters in the tables of a depth.", &TrieDepthStats::filter_bytes);
+  add("cairn_trie_depth_filter_memory_bytes", "Bytes of filters of a depth that are in memory.",
+      &TrieDepthStats::filter_memory_bytes);
   Metric compactions(out, "cairn_trie_compactions_total", "counter",
                      "Compactions of tries since the database was opened, by kind.");
   for (const FamilyStatus& family : snapshot.families) {
@@ -261,7 +247,7 @@ void AddTries(std::string* out, const StatusSnapshot& snapshot) {
                                                       {"split", family.trie->split_compactions},
                                                       {"failed", family.trie->failed_compactions}};
     for (const auto& [kind, count] : kinds) {
-      compactions.Add({{"column_family", family.name}, {"kind", kind}}, static_cast<double>(count));
+      compactions.Add({{"column_family", family.name}, {"kind", kind}}, count);
     }
   }
 }
@@ -269,22 +255,18 @@ void AddTries(std::string* out, const StatusSnapshot& snapshot) {
 // The tuner's belief; its reasons are text and stand in the JSON.
 void AddTuners(std::string* out, const StatusSnapshot& snapshot) {
   using Value = std::optional<double>;
-  const auto add = [&](const char* name, const char* type, const char* help, const auto& value) {
+  const auto add = [&](const char* name, const char* type, const char* help, auto TunerReport::*field) {
     AddFamilies(out, snapshot, name, type, help,
-                [&value](const FamilyStatus& f) { return f.tuner.has_value() ? Value(value(*f.tuner)) : Value(); });
+                [field](const FamilyStatus& f) { return f.tuner.has_value() ? Value((*f.tuner).*field) : Value(); });
   };
   add("cairn_tuner_measured_write_amplification_ratio", "gauge",
-      "Bytes written per byte flushed in the tuner's last window.", [](const TunerReport& r) { return r.measured; });
+      "Bytes written per byte flushed in the tuner's last window.", &TunerReport::measured);
   add("cairn_tuner_predicted_write_amplification_ratio", "gauge",
-      "What the tuner's model predicts for the level sizes as they are.",
-      [](const TunerReport& r) { return r.predicted; });
+      "What the tuner's model predicts for the level sizes as they are.", &TunerReport::predicted);
   add("cairn_tuner_best_write_amplification_ratio", "gauge",
-      "What the tuner's model predicts for the best level sizes.",
-      [](const TunerReport& r) { return r.predicted_best; });
-  add("cairn_tuner_changes_total", "counter", "Level sizes that the tuner has set.",
-      [](const TunerReport& r) { return static_cast<double>(r.changes); });
-  add("cairn_tuner_rollbacks_total", "counter", "Level sizes that the tuner has taken back.",
-      [](const TunerReport& r) { return static_cast<double>(r.rollbacks); });
+      "What the tuner's model predicts for the best level sizes.", &TunerReport::predicted_best);
+  add("cairn_tuner_changes_total", "counter", "Level sizes that the tuner has set.", &TunerReport::changes);
+  add("cairn_tuner_rollbacks_total", "counter", "Level sizes that the tuner has taken back.", &TunerReport::rollbacks);
 }
 
 // "rocksdb.db.get.micros" is "rocksdb_db_get_seconds", with *unit = 1e-6.
@@ -319,7 +301,7 @@ void AddStatistics(std::string* out, const StatusSnapshot& snapshot) {
     summary.Add({{"quantile", "0.95"}}, histogram.percentile95 * unit);
     summary.Add({{"quantile", "0.99"}}, histogram.percentile99 * unit);
     summary.Add({}, histogram.sum * unit, "_sum");
-    summary.Add({}, static_cast<double>(histogram.count), "_count");
+    summary.Add({}, histogram.count, "_count");
   }
 }
 

@@ -6,10 +6,9 @@
 #include "tools/status/http_server.h"
 #include "tools/status/snapshot.h"
 #include "tools/status/status_json.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -30,8 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Status;
 
 // ---------------------------------------------------------------- pictures
 

@@ -5,15 +5,13 @@
 #include <tuple>
 #include <utility>
 
-#include "monitoring/perf_context_imp.h"
 #include "rocksdb/port/file_read.h"
+#include "table/perf_counts.h"
 #include "util/async_read.h"
 
 namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::PerfStepTimer;
 
 namespace {
 

@@ -10,11 +10,10 @@
 #include "rocksdb/statistics.h"
 #include "test/testutil/bloom_cluster_fixture.h"
 #include "test/testutil/controlled_file_system.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::IOStatus;
 
 enum class Fault { kNone, kError, kErrorOfAll, kShort, kWrong, kSecondPage };
 

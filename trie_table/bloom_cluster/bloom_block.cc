@@ -4,17 +4,14 @@
 #include <utility>
 
 #include "cache/typed_cache.h"
-#include "monitoring/perf_context_imp.h"
 #include "table/cache_counts.h"
+#include "table/perf_counts.h"
 #include "util/bits.h"
 #include "util/checksum.h"
 #include "util/format_version.h"
 
 namespace cairn {
 
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfLevel;
 using rocksdb::Status;
 
 namespace {

@@ -13,11 +13,10 @@
 #include "test/testutil/controlled_file_system.h"
 #include "util/bits.h"
 #include "util/checksum.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 class ResidencyTest : public BloomClusterTest,
                       public ::testing::WithParamInterface<std::pair<FilterResidency, FilterClusters>> {

@@ -9,10 +9,9 @@
 #include "trie_table/bloom_cluster/bloom_thread.h"
 #include "util/bits.h"
 #include "util/hazard.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -15,10 +15,9 @@
 #include "trie_table/compaction/trie_partitioner.h"
 #include "util/hash.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

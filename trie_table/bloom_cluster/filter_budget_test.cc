@@ -1,6 +1,5 @@
 #include "trie_table/bloom_cluster/filter_budget.h"
 
-#include <algorithm>
 #include <random>
 
 #include "gtest/gtest.h"

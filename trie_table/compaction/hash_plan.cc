@@ -9,10 +9,9 @@
 #include "trie_table/compaction/hash_picker.h"
 #include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/trie_plan.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -1,10 +1,10 @@
 #include "trie_table/compaction/key_cuts.h"
 
+#include "util/rocksdb_names.h"
+
 #include <algorithm>
 
 namespace cairn {
-
-using rocksdb::Slice;
 
 std::vector<std::string> KeyCuts::DeletionCuts() const {
   std::vector<std::string> cuts;

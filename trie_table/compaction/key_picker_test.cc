@@ -19,6 +19,7 @@
 #include "test/testutil/counting_comparator.h"
 #include "test/testutil/paced_key_trie.h"
 #include "test/testutil/test_seed.h"
+#include "test/testutil/trie_fixture.h"
 #include "trie_table/compaction/simulated_key_trie.h"
 #include "trie_table/compaction/trie_options.h"
 #include "util/mix64.h"
@@ -30,13 +31,8 @@ constexpr uint64_t kEntriesPerFlush = 200;
 constexpr SimulatedKeyTrie::Costs kCosts;
 
 KeyTrieOptions SmallTrie() {
-  KeyTrieOptions trie;
+  auto trie = ShapedTrie<KeyTrieOptions>(/*fan_out=*/8, /*slots=*/10, /*trigger=*/7, /*depth=*/3, /*root_trigger=*/8);
   trie.space_bound = 1.5;
-  trie.fan_out = 8;
-  trie.slots = 10;
-  trie.trigger = 7;
-  trie.depth = 3;
-  trie.root_trigger = 8;
   return trie;
 }
 

@@ -11,10 +11,9 @@
 #include "trie_table/compaction/key_picker.h"
 #include "trie_table/compaction/key_shape.h"
 #include "trie_table/compaction/trie_plan.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

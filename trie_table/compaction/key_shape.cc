@@ -1,11 +1,11 @@
 #include "trie_table/compaction/key_shape.h"
 
+#include "util/rocksdb_names.h"
+
 #include <algorithm>
 #include <utility>
 
 namespace cairn {
-
-using rocksdb::Slice;
 
 KeyShape::KeyShape(const KeyTrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last)
     : trie_(trie),

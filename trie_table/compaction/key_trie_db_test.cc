@@ -25,7 +25,6 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/testutil/assert_ok.h"
@@ -39,9 +38,6 @@
 
 namespace cairn {
 namespace {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 // What each compaction has written.
 class Sizes : public rocksdb::EventListener {
@@ -118,10 +114,9 @@ TEST_F(KeyTrieDbTest, MovesGoOnBesideIngestions) {
   std::thread ingester([&] {
     for (int round = 0; !done.load() && round < 200; ++round) {
       const std::string file = dir_ / "ingested.sst";
-      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
-      ASSERT_OK(writer.Open(file));
-      for (uint64_t i = 0; i < 50; ++i) ASSERT_OK(writer.Put("i" + Key(i * 7), std::to_string(round)));
-      ASSERT_OK(writer.Finish());
+      std::map<std::string, std::string> records;
+      for (uint64_t i = 0; i < 50; ++i) records["i" + Key(i * 7)] = std::to_string(round);
+      ASSERT_OK(WriteTable(file, options_, records, db_->DefaultColumnFamily()));
       rocksdb::IngestExternalFileOptions move;
       move.move_files = true;
       ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, move));
@@ -359,10 +354,9 @@ TEST_F(KeyTrieDbTest, AllThatGoesOnAtOnceComesToAnEnd) {
   threads.emplace_back([&] {
     for (int round = 0; !done.load(); ++round) {
       const std::string path = dir_ / "ingested.sst";
-      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
-      EXPECT_OK(writer.Open(path));
-      for (uint64_t i = 0; i < 200; ++i) EXPECT_OK(writer.Put("x" + Key(i * 5), Value(i, round)));
-      EXPECT_OK(writer.Finish());
+      std::map<std::string, std::string> records;
+      for (uint64_t i = 0; i < 200; ++i) records["x" + Key(i * 5)] = Value(i, round);
+      EXPECT_OK(WriteTable(path, options_, records, db_->DefaultColumnFamily()));
       EXPECT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {path}, {}));
     }
   });

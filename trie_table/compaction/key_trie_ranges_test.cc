@@ -19,11 +19,10 @@
 #include "test/testutil/key_trie_fixture.h"
 #include "trie_table/compaction/trie_scheduler.h"
 #include "util/mix64.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Slice;
 
 class KeyTrieRangesTest : public KeyTrieFixture {
  protected:

@@ -5,10 +5,9 @@
 
 #include "file/filename.h"
 #include "trie_table/compaction/table_moves.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

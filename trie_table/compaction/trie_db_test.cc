@@ -4,11 +4,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,7 +19,6 @@
 #include "rocksdb/db.h"
 #include "rocksdb/file_system.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect/ect_table_index.h"
@@ -57,10 +55,8 @@ class TrieDbTest : public testing::Test {
   void Open() {
     db_.reset();
     ASSERT_TRUE(UseTrie(&options_, trie_).ok());
-    rocksdb::DB* db = nullptr;
-    const Status s = cairn::Open(options_, path_, &db);
+    const Status s = cairn::Open(options_, path_, port::Into(&db_));
     ASSERT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
   }
 
   static std::string Key(int i) { return "key" + std::to_string(i); }
@@ -192,10 +188,8 @@ TEST_F(TrieDbTest, BottommostTablesHaveAnEctIndex) {
     const auto options = options_;
     options_ = rocksdb::Options(rocksdb::DBOptions(stored), families[0].options);
     options_.create_if_missing = true;
-    rocksdb::DB* db = nullptr;
-    s = cairn::Open(options_, path_.string(), &db);
+    s = cairn::Open(options_, path_.string(), port::Into(&db_));
     ASSERT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
     Check(4000, 1);
     Load(4000, 2);
     ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
@@ -301,10 +295,8 @@ TEST_F(TrieDbTest, PlainOpenWithStoredOptionsCompactsFromTheFirstFlush) {
   Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_, &db_options, &families);
   ASSERT_TRUE(s.ok()) << s.ToString();
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* db = nullptr;
-  s = rocksdb::DB::Open(db_options, path_, families, &handles, port::Into(&db));
+  s = rocksdb::DB::Open(db_options, path_, families, &handles, port::Into(&db_));
   ASSERT_TRUE(s.ok()) << s.ToString();
-  db_.reset(db);
   Load(20000, 1);
   Settle();
   Check(20000, 1);
@@ -502,18 +494,10 @@ TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
 TEST_F(TrieDbTest, IngestedFilesAreSplit) {
   Open();
   Load(3000, 0);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(), db_->DefaultColumnFamily());
   const std::string file = path_.string() + "/ingest.sst";
-  ASSERT_TRUE(writer.Open(file).ok());
-  std::vector<std::string> keys;
-  for (int i = 0; i < 5000; ++i) keys.push_back(Key(i));
-  const rocksdb::Comparator* const order = db_->DefaultColumnFamily()->GetComparator();
-  std::sort(keys.begin(), keys.end(),
-            [&](const std::string& a, const std::string& b) { return order->Compare(a, b) < 0; });
-  for (const std::string& key : keys) {
-    ASSERT_TRUE(writer.Put(key, Value(std::stoi(key.substr(3)), 1)).ok());
-  }
-  ASSERT_TRUE(writer.Finish().ok());
+  std::map<std::string, std::string> records;
+  for (int i = 0; i < 5000; ++i) records[Key(i)] = Value(i, 1);
+  ASSERT_TRUE(WriteTable(file, db_->GetOptions(), records, db_->DefaultColumnFamily()).ok());
   const Status s = IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, {});
   ASSERT_TRUE(s.ok()) << s.ToString();
   Check(5000, 1);
@@ -569,9 +553,7 @@ TEST_F(TrieDbTest, CompactFilesDoesNotCutTablesToPieces) {
 TEST_F(TrieDbTest, TakesTheOptionsOfAStockDatabase) {
   rocksdb::Options stock;
   stock.create_if_missing = true;
-  rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(stock, path_, port::Into(&db)).ok());
-  db_.reset(db);
+  ASSERT_TRUE(rocksdb::DB::Open(stock, path_, port::Into(&db_)).ok());
   options_.ttl = db_->GetOptions().ttl;
   options_.periodic_compaction_seconds = db_->GetOptions().periodic_compaction_seconds;
   ASSERT_GT(options_.ttl, 0u);

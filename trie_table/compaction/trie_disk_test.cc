@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "test/testutil/assert_ok.h"
 #include "test/testutil/await.h"
@@ -78,9 +79,8 @@ TEST_P(TrieDiskTest, AfterASnapshot) {
 TEST_P(TrieDiskTest, AfterACheckpoint) {
   Open();
   Write(0);
-  rocksdb::Checkpoint* made = nullptr;
-  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), &made));
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), port::Into(&checkpoint)));
   ASSERT_OK(checkpoint->CreateCheckpoint(dir_ / "checkpoint"));
   for (int round = 1; round < 4; ++round) Write(round);
   ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));

@@ -15,10 +15,9 @@
 #include "table/ttl_stamps.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_plan.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   file->data_bytes = std::min(file->bytes, KeyAndValueBytes(properties));

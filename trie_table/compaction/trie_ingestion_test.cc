@@ -14,13 +14,13 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -28,12 +28,11 @@
 #include "test/testutil/await.h"
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/test_gate.h"
+#include "test/testutil/trie_fixture.h"
 
 namespace cairn {
 namespace {
 
-using rocksdb::ColumnFamilyHandle;
-using rocksdb::Status;
 using test::TempDir;
 
 constexpr uint64_t kPatienceMicros = 600'000'000;
@@ -103,12 +102,8 @@ class TrieIngestionTest : public testing::Test {
     options_.write_buffer_size = 64 << 10;
     options_.compression = rocksdb::kNoCompression;
     options_.max_background_jobs = 4;
+    trie_ = ShapedTrie<HashTrieOptions>(/*fan_out=*/4, /*slots=*/5, /*trigger=*/3, /*depth=*/4, /*root_trigger=*/4);
     trie_.format = "sst";
-    trie_.fan_out = 4;
-    trie_.slots = 5;
-    trie_.trigger = 3;
-    trie_.depth = 4;
-    trie_.root_trigger = 4;
     trie_.seed = 1;  // files are written in the order of these options
   }
 
@@ -543,13 +538,11 @@ class RandomIngestionTest : public TrieIngestionTest {
   // Goes on in a copy of the column family.
   void ExportAndImport() {
     ReleaseSnapshot();
-    rocksdb::Checkpoint* raw = nullptr;
-    ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), &raw));
-    std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
-    rocksdb::ExportImportFilesMetaData* exported = nullptr;
+    std::unique_ptr<rocksdb::Checkpoint> checkpoint;
+    ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), port::Into(&checkpoint)));
+    std::unique_ptr<rocksdb::ExportImportFilesMetaData> metadata;
     const std::string folder = dir_ / ("export" + std::to_string(++files_));
-    ASSERT_OK(checkpoint->ExportColumnFamily(handle_, folder, &exported));
-    std::unique_ptr<rocksdb::ExportImportFilesMetaData> metadata(exported);
+    ASSERT_OK(checkpoint->ExportColumnFamily(handle_, folder, port::Into(&metadata)));
     if (metadata->files.empty()) return;
     ColumnFamilyHandle* copy = nullptr;
     name_ = "copy" + std::to_string(files_);

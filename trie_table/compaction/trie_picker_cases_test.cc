@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "test/testutil/data_file.h"
+#include "test/testutil/trie_fixture.h"
 #include "trie_table/compaction/hash_picker.h"
 #include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/trie_options.h"
@@ -27,11 +28,7 @@ class PickerCase {
   explicit PickerCase(std::istringstream* words) {
     uint64_t slack = 0;
     uint64_t write_buffer = 0;
-    trie_.fan_out = 4;
-    trie_.slots = 6;
-    trie_.trigger = 4;
-    trie_.depth = 3;
-    trie_.root_trigger = 4;
+    trie_ = ShapedTrie<HashTrieOptions>(/*fan_out=*/4, /*slots=*/6, /*trigger=*/4, /*depth=*/3, /*root_trigger=*/4);
     trie_.seed = 0;
     auto last = LastOfAll::kUsed;
     for (std::string word; *words >> word;) {

@@ -12,6 +12,7 @@
 
 #include "test/testutil/simulated_trie.h"
 #include "test/testutil/test_seed.h"
+#include "test/testutil/trie_fixture.h"
 #include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_space.h"
@@ -22,13 +23,7 @@ namespace {
 constexpr uint64_t kBytesPerEntry = 100;
 
 HashTrieOptions SmallTrie() {
-  HashTrieOptions trie;
-  trie.fan_out = 4;
-  trie.slots = 6;
-  trie.trigger = 4;
-  trie.depth = 3;
-  trie.root_trigger = 4;
-  return trie;
+  return ShapedTrie<HashTrieOptions>(/*fan_out=*/4, /*slots=*/6, /*trigger=*/4, /*depth=*/3, /*root_trigger=*/4);
 }
 
 TEST(TrieShapeTest, CountsWhatComesAndGoes) {

@@ -26,7 +26,8 @@
 #include "cairn/db.h"
 #include "cairn/trie.h"
 #include "rocksdb/db.h"
-#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/port/open_into.h"
+#include "test/testutil/ingest_again.h"
 #include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
@@ -90,10 +91,9 @@ void Ingest(const rocksdb::Options& options, const ContainerKeys& keys, const fs
   std::vector<std::string> names;
   for (const auto& [container, list] : keys) {
     names.push_back(folder / (std::to_string(container) + ".sst"));
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
-    Check(writer.Open(names.back()));
-    for (const std::string& key : list) Check(writer.Put(key, "slot" + std::to_string(slot)));
-    Check(writer.Finish());
+    std::map<std::string, std::string> records;
+    for (const std::string& key : list) records[key] = "slot" + std::to_string(slot);
+    Check(WriteTable(names.back(), options, records));
   }
   rocksdb::IngestExternalFileOptions ingest;
   ingest.move_files = true;
@@ -136,9 +136,8 @@ void Reopen(const std::string& order, uint64_t files, const fs::path& folder) {
   const uint64_t before = ResidentBytes();
   const auto begin = Clock::now();
   const clock_t processor = clock();
-  rocksdb::DB* opened = nullptr;
-  Check(Open(options, folder, &opened));
-  const std::unique_ptr<rocksdb::DB> db(opened);
+  std::unique_ptr<rocksdb::DB> db;
+  Check(Open(options, folder, port::Into(&db)));
   const double seconds = Millis(Clock::now() - begin) / 1000;
   TrieStats stats;
   Check(GetTrieStats(db.get(), db->DefaultColumnFamily(), &stats));

@@ -6,10 +6,9 @@
 
 #include "db/db_impl/db_impl.h"
 #include "util/listeners.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

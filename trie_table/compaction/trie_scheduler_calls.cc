@@ -5,10 +5,9 @@
 #include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_scheduler.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

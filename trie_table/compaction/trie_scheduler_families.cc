@@ -9,10 +9,9 @@
 #include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_scheduler.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 // RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
 // where column families were dropped.

@@ -24,6 +24,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/table.h"
 #include "table/written_totals.h"
@@ -74,10 +75,8 @@ class TrieSchedulerTest : public testing::Test {
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     families.reserve(names.size());
     for (const std::string& name : names) families.emplace_back(name, options_);
-    rocksdb::DB* db = nullptr;
-    const Status s = cairn::Open(options_, path_, families, &handles_, &db);
+    const Status s = cairn::Open(options_, path_, families, &handles_, port::Into(&db_));
     ASSERT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
   }
 
   static std::string Key(int i) { return "key" + std::to_string(i); }
@@ -344,10 +343,9 @@ class WriteThrottleTest : public TrieSchedulerTest {
     ASSERT_TRUE(UseTrie(&options_, trie_).ok());
     rocksdb::ColumnFamilyOptions other;
     other.disable_auto_compactions = true;
-    rocksdb::DB* db = nullptr;
-    const Status s = cairn::Open(options_, path_, {{"default", options_}, {"other", other}}, &handles_, &db);
+    const Status s =
+        cairn::Open(options_, path_, {{"default", options_}, {"other", other}}, &handles_, port::Into(&db_));
     ASSERT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
     db_->DisableManualCompaction();
     for (int flush = 0; flush < (kLeastFilesToSlow + kLeastFilesToStop) / 2; ++flush) Flush(handles_[0], 10, 100);
     ASSERT_TRUE(Await([&] { return Stats(handles_[0]).delayed_write_rate > 0; }));

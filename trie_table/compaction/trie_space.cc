@@ -1,7 +1,6 @@
 #include "trie_table/compaction/trie_space.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 

@@ -12,12 +12,10 @@
 #include "rocksdb/port/table_properties.h"
 #include "table/format.h"
 #include "util/checksum.h"
+#include "util/rocksdb_names.h"
 #include "util/stop_watch.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

@@ -15,11 +15,9 @@
 #include "table/format.h"
 #include "trie_table/bloom_cluster/bloom_block.h"
 #include "trie_table/htable/htable_iterator.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

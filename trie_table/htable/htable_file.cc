@@ -7,28 +7,21 @@
 
 #include "db/dbformat.h"
 #include "file/file_prefetch_buffer.h"
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/format.h"
 #include "table/meta_blocks.h"
+#include "table/perf_counts.h"
 #include "table/sst_file_writer_collectors.h"
 #include "trie_table/bloom_cluster/bloom_thread.h"
 #include "util/checksum.h"
 #include "util/coding.h"
+#include "util/rocksdb_names.h"
 #include "util/stop_watch.h"
 
 namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfContextByLevel;
-using rocksdb::PerfLevel;
-using rocksdb::PerfStepTimer;
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

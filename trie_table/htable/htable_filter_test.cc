@@ -16,11 +16,10 @@
 #include "rocksdb/table.h"
 #include "table/ect/hash_order_table.h"
 #include "trie_table/bloom_cluster/bloom_table.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 class HTableFilterTest : public ::testing::TestWithParam<FilterResidency> {
  protected:

@@ -4,18 +4,13 @@
 #include <cstring>
 
 #include "db/dbformat.h"
-#include "monitoring/perf_context_imp.h"
+#include "table/perf_counts.h"
+#include "util/rocksdb_names.h"
 #include "util/stop_watch.h"
 
 namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfLevel;
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

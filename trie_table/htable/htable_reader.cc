@@ -7,25 +7,18 @@
 
 #include "db/dbformat.h"
 #include "memory/arena.h"
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/port/file_read.h"
+#include "table/perf_counts.h"
 #include "trie_table/bloom_cluster/bloom_thread.h"
 #include "trie_table/htable/htable_dump.h"
 #include "trie_table/htable/htable_iterator.h"
 #include "trie_table/htable/htable_read_ahead.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfContextByLevel;
-using rocksdb::PerfLevel;
-using rocksdb::PerfStepTimer;
-
-using rocksdb::Slice;
-using rocksdb::Status;
 
 namespace {
 

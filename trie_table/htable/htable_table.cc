@@ -12,10 +12,9 @@
 #include "trie_table/htable/htable_builder.h"
 #include "trie_table/htable/htable_reader.h"
 #include "util/option_text.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
-
-using rocksdb::Status;
 
 namespace {
 

@@ -22,7 +22,6 @@
 #include "rocksdb/port/table_reader.h"
 #include "rocksdb/secondary_cache.h"
 #include "rocksdb/sst_file_reader.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect/hash_order_table.h"
@@ -30,6 +29,7 @@
 #include "table/sst_file_dumper.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
+#include "test/testutil/ingest_again.h"
 #include "test/testutil/table_test.h"
 #include "test/testutil/test_seed.h"
 #include "trie_table/htable/htable_table.h"
@@ -339,11 +339,8 @@ TEST_F(HTableTest, IngestsFiles) {
     for (uint64_t i = 0; i < 4000; ++i) Put(Key(i), "old");
     const rocksdb::Snapshot* snapshot = db_->GetSnapshot();
     for (uint64_t i = 0; i < 2000; ++i) model[Key(i)] = "ingested" + std::string(i % 300, 'x');
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
     const std::string file = path_ + ".sst";
-    ASSERT_TRUE(writer.Open(file).ok());
-    for (const std::string& key : Sorted(model)) ASSERT_TRUE(writer.Put(key, model[key]).ok());
-    ASSERT_TRUE(writer.Finish().ok());
+    ASSERT_TRUE(WriteTable(file, options_, model).ok());
     rocksdb::IngestExternalFileOptions ingest;
     ingest.write_global_seqno = write_global_seqno;
     const rocksdb::Status status = db_->IngestExternalFile({file}, ingest);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <new>
 #include <optional>
 #include <typeinfo>
 #include <utility>
@@ -19,11 +18,10 @@
 #include "trie_table/htable/htable_reader.h"
 #include "util/bits.h"
 #include "util/hazard.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn {
 
-using rocksdb::Slice;
-using rocksdb::Status;
 using rocksdb::Version;
 
 namespace {
