@@ -993,7 +993,7 @@ Status Run(const Engine& engine) {
 // Lets RocksDB read by io_uring, which MultiGet needs to read pages together with direct I/O.
 extern "C" bool RocksDbIOUringEnable() { return true; }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   gflags::SetUsageMessage("measures one engine under a load of small items\n\n  engine_bench --engine=NAME [flags]");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   std::string wrong = argc > 1 ? std::string("unexpected argument ") + argv[1] : cairn::bench::CheckFlags();

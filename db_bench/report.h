@@ -23,7 +23,7 @@ std::string HumanBytes(double bytes);  // "12.3 MB", powers of 1000
 std::string Fixed(double value, int digits);
 
 // Writes an object, key by key; objects and arrays may nest. The caller closes what it opens.
-class JsonWriter {
+class JsonWriter {  // NOLINT(bugprone-exception-escape)
  public:
   JsonWriter& BeginObject(const std::string& key = "") { return Begin(key, nlohmann::ordered_json::object()); }
   JsonWriter& EndObject() { return End(); }

@@ -16,6 +16,7 @@
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/testutil/assert_ok.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
 

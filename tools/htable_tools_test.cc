@@ -8,6 +8,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "test/testutil/expect_contains.h"
 #include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
 
