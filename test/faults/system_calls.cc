@@ -278,7 +278,11 @@ class Watcher {
     return *offset < at->second.second ? at->second.first : -1;
   }
 
-  const std::vector<Event>& events() const { return events_; }
+  // Threads of the database may be at work.
+  std::vector<Event> events() {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    return events_;
+  }
 
   std::string boot_file;  // empty: the kernel's
   bool same_files = false;
@@ -532,7 +536,7 @@ bool FaultOf(const std::string& name, Fault* fault) {
 void Watch(const WatchOptions& options) { Watcher::The().Start(options); }
 void Unwatch() { Watcher::The().Stop(); }
 void Mark(uint64_t number, const std::string& text) { Watcher::The().AddMark(number, text); }
-const std::vector<Event>& Recorded() { return Watcher::The().events(); }
+std::vector<Event> Recorded() { return Watcher::The().events(); }
 
 bool SaveEvents(const std::vector<Event>& events, const std::string& path) {
   std::string bytes;

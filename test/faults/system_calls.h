@@ -109,8 +109,8 @@ inline constexpr uint64_t kFailedMark = UINT64_MAX - 1;  // the number of the ma
 // What stands in LOG files nowhere: adds a mark to the record.
 void Mark(uint64_t number, const std::string& text);
 
-// What was recorded.
-const std::vector<Event>& Recorded();
+// What was recorded so far.
+std::vector<Event> Recorded();
 
 bool SaveEvents(const std::vector<Event>& events, const std::string& path);
 bool LoadEvents(const std::string& path, std::vector<Event>* events);
