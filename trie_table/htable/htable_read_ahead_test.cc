@@ -354,7 +354,10 @@ TEST_F(ReadAheadTest, DirectReadsOfABatchInASiltStoreAreUnderWayTogether) {
   for (int first = 0; first < 10; ++first) ExpectBatch(first);  // after some lookups the stores are described
   cache_->EraseUnRefEntries();
   control_.Reset();
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  rocksdb::get_perf_context()->Reset();
   ExpectBatch(100);
+  EXPECT_EQ(rocksdb::get_perf_context()->block_read_count, control_.started + control_.plain_reads);
   EXPECT_GE(control_.most_at_once.load(), 16u);
   EXPECT_LE(control_.started.load(), 32u);
   // Of the store that a filter of 9 bits has named in error, or an index of a block too early.
