@@ -145,6 +145,18 @@ class EctTableReader final : public EctTableProbe {
     return started;
   }
 
+  void AwaitRead(const ReadOptions& read_options, uint64_t block, FilePrefetchBuffer* started) const override {
+    const rocksdb::BlockBasedTable::Rep& rep = *table_->get_rep();
+    rocksdb::IOOptions io_options;
+    rep.file->PrepareIOOptions(read_options, io_options).PermitUncheckedError();
+    const rocksdb::BlockHandle handle = HandleOf(block);
+    Slice bytes;
+    Status failed;  // then the lookup reads the block itself
+    started->TryReadFromCache(io_options, rep.file.get(), handle.offset(),
+                              rocksdb::BlockBasedTable::BlockSizeWithTrailer(handle), &bytes, &failed);
+    failed.PermitUncheckedError();
+  }
+
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
     const uint64_t before = BlocksMissed(*range);

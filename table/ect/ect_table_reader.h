@@ -35,7 +35,7 @@ class EctTableProbe : public WrappedTableReader {
   virtual CuckooFilter filter_of_store() const = 0;
   // Its filter has kept a lookup from it: counts those of a table of the SortedStore.
   virtual void CountKeptFromLast() const = 0;
-  // Get of a key that the filter lets pass. `hash` is the key's. `started`, which may be null, is what StartRead made.
+  // Get of a key that the filter lets pass. `hash` is the key's. `started`, which may be null, has been awaited.
   virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key,
                                uint64_t hash, rocksdb::GetContext* get_context,
                                rocksdb::FilePrefetchBuffer* started = nullptr) const = 0;
@@ -52,9 +52,12 @@ class EctTableProbe : public WrappedTableReader {
   // into first, if that is of use; kNoBlock: it is not, or the block is in memory.
   static constexpr uint64_t kNoBlock = UINT64_MAX;
   virtual uint64_t BlockToStart(const rocksdb::ReadOptions& read_options, uint64_t hash) const = 0;
-  // Null: the read could not be started.
+  // Null: the read could not be started. Who starts reads awaits all of them before the thread does anything else:
+  // RocksDB's other asynchronous and parallel reads take completions that are not theirs.
   virtual std::unique_ptr<rocksdb::FilePrefetchBuffer> StartRead(const rocksdb::ReadOptions& read_options,
                                                                  uint64_t block) const = 0;
+  virtual void AwaitRead(const rocksdb::ReadOptions& read_options, uint64_t block,
+                         rocksdb::FilePrefetchBuffer* started) const = 0;
 };
 
 // The same read, but what it brings from the file stays out of the block cache, which may be full.

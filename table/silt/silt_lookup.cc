@@ -224,7 +224,7 @@ class SiltTables::Batch {
 
   void Run() {
     Next(pending_);
-    if ((pending_ & (pending_ - 1)) != 0) StartReads();
+    if ((pending_ & (pending_ - 1)) != 0) ReadTogether();
     while (pending_ != 0 && !batch_.IsOverLimit()) AskTable();
     for (; ended_ != 0 && !batch_.IsOverLimit(); ended_ &= ended_ - 1) {
       const size_t place = LowestBit(ended_);
@@ -244,7 +244,9 @@ class SiltTables::Batch {
   }
 
   // Keys come by their hashes, so those of one block follow each other.
-  void StartReads() {
+  void ReadTogether() {
+    std::array<uint64_t, MultiGetContext::MAX_BATCH_SIZE> blocks;
+    uint64_t places = 0;
     const EctTableProbe* reader = nullptr;
     uint64_t block = EctTableProbe::kNoBlock;
     ForEachBit(pending_, [&](size_t place) {
@@ -252,8 +254,12 @@ class SiltTables::Batch {
       const uint64_t wanted = way.reader->BlockToStart(options_, way.hash);
       if (wanted == EctTableProbe::kNoBlock || (way.reader == reader && wanted == block)) return;
       reader = way.reader;
-      block = wanted;
-      started_[place] = reader->StartRead(options_, block);
+      block = blocks[place] = wanted;
+      read_[place] = reader->StartRead(options_, block);
+      if (read_[place] != nullptr) places |= uint64_t{1} << place;
+    });
+    ForEachBit(places, [&](size_t place) {
+      ways_[place].reader->AwaitRead(options_, blocks[place], read_[place].get());
     });
   }
 
@@ -269,7 +275,7 @@ class SiltTables::Batch {
     ForEachBit(pending_, [&](size_t place) {
       if (ways_[place].reader != reader) return;
       places |= uint64_t{1} << place;
-      keys_.push_back({batch_.KeyAt(place), ways_[place].hash, started_[place].get()});
+      keys_.push_back({batch_.KeyAt(place), ways_[place].hash, read_[place].get()});
     });
     const uint64_t older = batch_.AskBy(ways_[first].level, places, [&] { reader->FindBatch(options_, keys_); });
     ForEachBit(places & ~older, [this](size_t place) {
@@ -283,7 +289,7 @@ class SiltTables::Batch {
   const rocksdb::ReadOptions& options_;
   VersionBatch batch_;
   std::array<Way, MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place
-  std::array<std::unique_ptr<rocksdb::FilePrefetchBuffer>, MultiGetContext::MAX_BATCH_SIZE> started_;
+  std::array<std::unique_ptr<rocksdb::FilePrefetchBuffer>, MultiGetContext::MAX_BATCH_SIZE> read_;
   std::vector<EctTableProbe::KeyOfBatch> keys_;
   uint64_t pending_ = 0;
   uint64_t ended_ = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB

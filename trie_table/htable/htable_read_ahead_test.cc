@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
+#include "rocksdb/merge_operator.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/table.h"
@@ -60,9 +62,9 @@ struct Control {
   std::atomic<size_t> most_at_once{0};
 };
 
-// The reads that this thread has started; it polls them itself.
-std::vector<std::function<void()>>& UnderWay() {
-  static thread_local std::vector<std::function<void()>> reads;
+// The reads that this thread has started, by their handles; it polls them itself.
+std::map<void*, std::function<void()>>& UnderWay() {
+  static thread_local std::map<void*, std::function<void()>> reads;
   return reads;
 }
 
@@ -106,7 +108,7 @@ class AsyncFile : public ControlledFile<Control> {
     const uint64_t offset = request.offset;
     const size_t size = request.len;
     char* const scratch = request.scratch;
-    UnderWay().emplace_back([this, offset, size, scratch, options, done, arg, dbg] {
+    UnderWay().emplace(*handle, [this, offset, size, scratch, options, done, arg, dbg] {
       FSReadRequest finished;
       finished.offset = offset;
       finished.len = size;
@@ -126,14 +128,34 @@ class AsyncFileSystem : public ControlledFileSystem<AsyncFile, Control> {
  public:
   using ControlledFileSystem::ControlledFileSystem;
 
-  IOStatus Poll(std::vector<void*>& /*handles*/, size_t /*least*/) override {
+  IOStatus Poll(std::vector<void*>& handles, size_t /*least*/) override {
     ++control_->polls;
-    for (const auto& read : UnderWay()) read();
-    UnderWay().clear();
+    for (void* const handle : handles) {
+      const auto read = UnderWay().find(handle);
+      if (read == UnderWay().end()) continue;
+      read->second();
+      UnderWay().erase(read);
+    }
     return IOStatus::OK();
   }
 
   void SupportedOps(int64_t& ops) override { ops = 1 << rocksdb::FSSupportedOps::kAsyncIO; }
+};
+
+// What a program's merge operator reads may read in parallel, too: nothing of the lookup's may be under way then.
+class WatchingOperator : public rocksdb::AssociativeMergeOperator {
+ public:
+  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* /*existing*/, const rocksdb::Slice& value,
+             std::string* merged, rocksdb::Logger* /*logger*/) const override {
+    *merged = value.ToString();
+    ++calls;
+    if (!UnderWay().empty()) ++amid;
+    return true;
+  }
+  const char* Name() const override { return "Watching"; }
+
+  mutable std::atomic<size_t> calls{0};
+  mutable std::atomic<size_t> amid{0};
 };
 
 class ReadAheadTest : public ::testing::Test {
@@ -170,6 +192,7 @@ class ReadAheadTest : public ::testing::Test {
     rocksdb::BlockBasedTableOptions block_based;
     cache_ = block_based.block_cache = rocksdb::NewLRUCache(64 << 20, 0);
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_based));
+    options.merge_operator = operator_;
     SiltOptions silt;
     silt.partitions = 4;
     ASSERT_TRUE(UseSilt(&options, silt).ok());
@@ -244,6 +267,7 @@ class ReadAheadTest : public ::testing::Test {
   std::unique_ptr<rocksdb::Env> memory_;
   rocksdb::CompositeEnvWrapper env_;
   std::shared_ptr<rocksdb::Cache> cache_;
+  const std::shared_ptr<WatchingOperator> operator_ = std::make_shared<WatchingOperator>();
   size_t depths_ = 0;  // of the trie, that hold tables
   std::unique_ptr<rocksdb::DB> db_;
 };
@@ -373,6 +397,23 @@ TEST_F(ReadAheadTest, DirectReadsOfABatchInASiltStoreAreUnderWayTogether) {
   cache_->EraseUnRefEntries();
   ExpectBatch(200);
   EXPECT_EQ(control_.started.load(), before);
+}
+
+TEST_F(ReadAheadTest, NothingIsUnderWayWhenASiltStoreAnswers) {
+  OpenSilt();
+  for (int i = 0; i < kKeys; i += 3) {
+    ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
+  }
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  for (int first = 0; first < 10; ++first) ExpectBatch(first);
+  for (int first = 10; first < 20; ++first) {
+    cache_->EraseUnRefEntries();
+    ExpectBatch(first);
+  }
+  EXPECT_GT(control_.started.load(), 0u);
+  EXPECT_GT(operator_->calls.load(), 0u);
+  EXPECT_EQ(operator_->amid.load(), 0u);
 }
 
 TEST_F(ReadAheadTest, AnswersOfASiltStoreDoNotDependOnIt) {
