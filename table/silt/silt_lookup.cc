@@ -258,9 +258,8 @@ class SiltTables::Batch {
       read_[place] = reader->StartRead(options_, block);
       if (read_[place] != nullptr) places |= uint64_t{1} << place;
     });
-    ForEachBit(places, [&](size_t place) {
-      ways_[place].reader->AwaitRead(options_, blocks[place], read_[place].get());
-    });
+    ForEachBit(places,
+               [&](size_t place) { ways_[place].reader->AwaitRead(options_, blocks[place], read_[place].get()); });
   }
 
   // The newest table that is next for a key, for all keys that it is next for.
