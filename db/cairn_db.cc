@@ -286,9 +286,15 @@ Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
   return batch == nullptr || !batch->HasDeleteRange() ? Status::OK() : CheckRangeDeletions(this, *batch);
 }
 
-bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
-                         rocksdb::ValueType type, const Slice& key, const Slice& value, Status* status) {
+inline bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                                rocksdb::ValueType type, const Slice& key, const Slice& value, Status* status) {
   FastWrites* const fast = services()->fast_writes();
+  return fast != nullptr && WriteEntryFast(fast, options, family, type, key, value, status);
+}
+
+bool CairnDB::WriteEntryFast(FastWrites* fast, const rocksdb::WriteOptions& options,
+                             rocksdb::ColumnFamilyHandle* family, rocksdb::ValueType type, const Slice& key,
+                             const Slice& value, Status* status) {
   const uint64_t bytes = key.size() + value.size();
   DatabaseCache* const cache = services()->cache();
   // A cache in a file hears of batches, with their WALs. RocksDB says what it has against a family that is null.
@@ -309,7 +315,6 @@ bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFa
 
 Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
                     const Slice& value) {
-  if (services()->fast_writes() == nullptr) return DBImpl::Put(options, family, key, value);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeValue, key, value, &s) ? s
                                                                           : DBImpl::Put(options, family, key, value);
@@ -317,14 +322,12 @@ Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyH
 
 Status CairnDB::Merge(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
                       const Slice& value) {
-  if (services()->fast_writes() == nullptr) return DBImpl::Merge(options, family, key, value);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeMerge, key, value, &s) ? s
                                                                           : DBImpl::Merge(options, family, key, value);
 }
 
 Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key) {
-  if (services()->fast_writes() == nullptr) return DBImpl::Delete(options, family, key);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeDeletion, key, Slice(), &s) ? s
                                                                                : DBImpl::Delete(options, family, key);
@@ -332,7 +335,6 @@ Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFami
 
 Status CairnDB::SingleDelete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
                              const Slice& key) {
-  if (services()->fast_writes() == nullptr) return DBImpl::SingleDelete(options, family, key);
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeSingleDeletion, key, Slice(), &s)
              ? s

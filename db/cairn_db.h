@@ -240,9 +240,12 @@ class CairnDB final : public port::DbImpl {
   void CompactionsAborted() override;
   void CompactionsResumed() override;
 
-  // False: nothing has happened, and the write is to take a batch. REQUIRES: there are fast writes.
+  // False: nothing has happened, and the write is to take a batch.
   bool WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, rocksdb::ValueType type,
                   const rocksdb::Slice& key, const rocksdb::Slice& value, rocksdb::Status* status);
+  bool WriteEntryFast(FastWrites* fast, const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                      rocksdb::ValueType type, const rocksdb::Slice& key, const rocksdb::Slice& value,
+                      rocksdb::Status* status);
   // What a manual compaction of the family shall take along; all families with atomic_flush.
   rocksdb::Status FlushForCompaction(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family);
   // The database's result cache, if reads with these options may be answered by it; else null.
