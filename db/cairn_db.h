@@ -27,6 +27,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/port/db_impl.h"
+#include "table/ordered/ordered_lookup.h"
 #include "table/silt/silt_lookup.h"
 #include "trie_table/htable/version_filter.h"
 
@@ -69,6 +70,7 @@ class DatabaseServices : public rocksdb::EventListener {
   DatabaseCache* cache() const { return cache_.get(); }
   VersionFilters* version_filters() { return &version_filters_; }
   SiltLookups* silt_lookups() { return &silt_lookups_; }
+  OrderedLookups* ordered_lookups() { return &ordered_lookups_; }
 
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
@@ -94,6 +96,7 @@ class DatabaseServices : public rocksdb::EventListener {
   std::atomic<int> manual_pauses_{0};
   VersionFilters version_filters_;
   SiltLookups silt_lookups_;
+  OrderedLookups ordered_lookups_;
   std::unique_ptr<SiltMerges> silt_merges_;  // null: that of the options merges
 };
 

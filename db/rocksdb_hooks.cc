@@ -185,6 +185,11 @@ SiltLookups* SiltLookupsOf(rocksdb::Version* version) {
   return services == nullptr ? nullptr : services->silt_lookups();
 }
 
+OrderedLookups* OrderedLookupsOf(rocksdb::Version* version) {
+  DatabaseServices* const services = ServicesOf(version);
+  return services == nullptr ? nullptr : services->ordered_lookups();
+}
+
 // The memtables that the column families have when it is made, of which the newest are named.
 // REQUIRES: the DB mutex, in the destructor, too.
 class MemtablesOfFamilies {
@@ -219,10 +224,12 @@ class MemtablesOfFamilies {
 bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
   if (IsSiltStore(version)) {
     SiltLookups* const lookups = SiltLookupsOf(version);
-    return (lookups != nullptr && lookups->Get(version, request)) || GetFromOrdered(version, request);
+    if (lookups != nullptr && lookups->Get(version, request)) return true;
+  } else if (VersionFilters* const filters = FiltersOf(version); filters != nullptr) {
+    if (filters->Get(version, request)) return true;
   }
-  VersionFilters* const filters = FiltersOf(version);
-  return (filters != nullptr && filters->Get(version, request)) || GetFromOrdered(version, request);
+  OrderedLookups* const ordered = OrderedLookupsOf(version);
+  return ordered != nullptr && ordered->Get(version, request);
 }
 
 // Version::Get of Cairn's tables: a trie's are asked as its VersionFilter says; those of a SILT store and ordered ones,
@@ -808,7 +815,9 @@ void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range
   } else if (cairn::VersionFilters* const filters = cairn::FiltersOf(this); filters != nullptr) {
     filters->MultiGet(this, options, range, callback);
   }
-  if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
+  if (range->empty()) return;
+  cairn::OrderedLookups* const ordered = cairn::OrderedLookupsOf(this);
+  if (ordered != nullptr && ordered->MultiGet(this, options, range, callback)) return;
   own::VersionMultiGet(this, options, range, callback);
 }
 

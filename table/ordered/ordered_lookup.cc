@@ -8,146 +8,213 @@
 #include "db/column_family.h"
 #include "db/lookup_key.h"
 #include "monitoring/statistics_impl.h"
+#include "rocksdb/comparator.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
-#include "table/ordered/ordered_probe.h"
 #include "table/perf_counts.h"
 #include "util/autovector.h"
 #include "util/bits.h"
+#include "util/of_thread.h"
 #include "util/rocksdb_names.h"
 
 namespace cairn {
 
-namespace {
-
 using rocksdb::FdWithKeyRange;
 using rocksdb::LevelFilesBrief;
+using rocksdb::MultiGetContext;
+using rocksdb::Version;
+
+namespace {
 
 // A store that has more lacks compaction.
 constexpr size_t kMostTables = 128;
 
-// A key in bytewise order, compared by its first eight bytes where they tell.
-class LookedUp {
- public:
-  explicit LookedUp(const Slice& user_key) : key_(user_key), window_(WindowOf(user_key)) {}
+Slice SmallestOf(const FdWithKeyRange& file) { return rocksdb::ExtractUserKey(file.smallest_key); }
+Slice LargestOf(const FdWithKeyRange& file) { return rocksdb::ExtractUserKey(file.largest_key); }
 
-  int Compare(const Slice& other) const {
-    if (key_.size() >= sizeof(uint64_t) && other.size() >= sizeof(uint64_t)) {
-      const uint64_t window = WindowOf(other);
-      if (window != window_) return window_ < window ? -1 : 1;
+const OrderedTableProbe* ReaderOf(const FdWithKeyRange& file) {
+  const OrderedTableProbe* const reader = OrderedTableProbe::Of(port::PinnedReaderOf(file.fd));
+  return reader != nullptr && reader->has_entries_only() ? reader : nullptr;
+}
+
+// The first of [begin, end) that is at least `window`, without branches that nobody can foresee.
+size_t LowerBound(const uint64_t* windows, size_t begin, size_t end, uint64_t window) {
+  if (begin == end) return end;
+  const uint64_t* at = windows + begin;
+  for (size_t left = end - begin; left > 1; left -= left / 2) at += at[left / 2 - 1] < window ? left / 2 : 0;
+  return static_cast<size_t>(at - windows) + (*at < window ? 1 : 0);
+}
+
+const rocksdb::SliceTransform* PrefixesOf(Version* version) {
+  return version->GetMutableCFOptions().prefix_extractor.get();
+}
+
+// Of a thread's lookup in ordered tables; a merge operator may look up another key within it.
+struct OrderedLookupHazard : OwnedHazard {};
+
+}  // namespace
+
+std::unique_ptr<const OrderedTables> OrderedTables::Make(Version* version) {
+  const rocksdb::ImmutableOptions& options = port::ImmutableOptionsOf(*version->cfd());
+  // A row cache stands before each table; filters of the last level may not have to be asked.
+  if (options.row_cache != nullptr || options.optimize_filters_for_hits ||
+      version->cfd()->user_comparator() != rocksdb::BytewiseComparator()) {
+    return nullptr;
+  }
+  std::unique_ptr<OrderedTables> made(new OrderedTables(version));
+  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
+  for (int level = 0; level < storage.num_non_empty_levels(); ++level) {
+    if (storage.LevelFilesBrief(level).num_files > 0) made->AddLevel(storage.LevelFilesBrief(level), level);
+  }
+  if (made->tables_.empty()) return nullptr;
+  const rocksdb::TableReader* const first = port::PinnedReaderOf(made->tables_[0].file->fd);
+  if (first != nullptr && OrderedTableProbe::Of(first) == nullptr) return nullptr;
+  made->DescribeKeys();
+  return made;
+}
+
+void OrderedTables::AddLevel(const LevelFilesBrief& files, int level) {
+  const size_t begin = tables_.size();
+  for (size_t i = 0; i < files.num_files; ++i) {
+    const FdWithKeyRange& file = files.files[i];
+    const OrderedTableProbe* const reader = ReaderOf(file);
+    tables_.push_back({reader, &file, reader != nullptr ? reader->bloom() : BloomLines(), level});
+  }
+  levels_.push_back({begin, tables_.size(), level == 0});
+}
+
+void OrderedTables::DescribeKeys() {
+  Slice least = SmallestOf(*tables_[0].file), most = LargestOf(*tables_[0].file);
+  for (const Table& table : tables_) {
+    least = std::min(least, SmallestOf(*table.file), [](const Slice& a, const Slice& b) { return a.compare(b) < 0; });
+    most = std::max(most, LargestOf(*table.file), [](const Slice& a, const Slice& b) { return a.compare(b) < 0; });
+  }
+  beginning_ = Slice(least.data(), least.difference_offset(most)).ToString();
+  for (const Table& table : tables_) {
+    smallest_.push_back(WindowOf(SmallestOf(*table.file)));
+    largest_.push_back(WindowOf(LargestOf(*table.file)));
+  }
+}
+
+uint64_t OrderedTables::WindowOf(const Slice& user_key) const {
+  uint64_t window = 0;
+  memcpy(&window, user_key.data() + beginning_.size(), std::min(sizeof(window), user_key.size() - beginning_.size()));
+  return __builtin_bswap64(window);
+}
+
+int OrderedTables::CompareSmallest(uint64_t window, const Slice& user_key, size_t table) const {
+  if (window != smallest_[table]) return window < smallest_[table] ? -1 : 1;
+  return user_key.compare(SmallestOf(*tables_[table].file));
+}
+
+int OrderedTables::CompareLargest(uint64_t window, const Slice& user_key, size_t table) const {
+  if (window != largest_[table]) return window < largest_[table] ? -1 : 1;
+  return user_key.compare(LargestOf(*tables_[table].file));
+}
+
+size_t OrderedTables::FirstAt(const Level& level, uint64_t window, const Slice& user_key) const {
+  size_t at = LowerBound(largest_.data(), level.begin, level.end, window);
+  if (at == level.end || largest_[at] != window) return at;
+  // Tables whose largest keys have the same window.
+  size_t end = window == ~uint64_t{0} ? level.end : LowerBound(largest_.data(), at, level.end, window + 1);
+  while (at < end) {
+    const size_t middle = (at + end) / 2;
+    if (user_key.compare(LargestOf(*tables_[middle].file)) > 0) {
+      at = middle + 1;
+    } else {
+      end = middle;
     }
-    return key_.compare(other);
   }
+  return at;
+}
 
- private:
-  static uint64_t WindowOf(const Slice& key) {
-    uint64_t window = 0;
-    if (key.size() >= sizeof(window)) memcpy(&window, key.data(), sizeof(window));
-    return __builtin_bswap64(window);
-  }
-
-  const Slice key_;
-  const uint64_t window_;
-};
-
-struct Table {
+// A table that a lookup asks.
+struct OrderedTables::Asked {
+  const Table* table;
   const OrderedTableProbe* reader;
-  const FdWithKeyRange* file;
   const char* line;  // of its Bloom filter; null: it has none that is asked here
-  int level;
-  uint64_t age;  // lower is newer, by (2)
+
+  uint64_t age() const { return reinterpret_cast<uintptr_t>(table); }  // lower is newer, by (2)
 };
 
-// Those of a Version that the key may be in by their smallest and largest keys, newest first, by (2).
-class Tables {
+// Those that the key may be in by their smallest and largest keys, newest first.
+class OrderedTables::Found {
  public:
-  Tables(rocksdb::Version* version, const Slice& user_key)
-      : storage_(*version->storage_info()), user_key_(user_key), key_(user_key) {}
+  Found(const OrderedTables& all, const Slice& user_key) : all_(all), user_key_(user_key) {}
 
   // False: a table that only RocksDB can ask, by (1), or traces.
   bool Find() {
-    for (int level = 0; level < storage_.num_non_empty_levels(); ++level) {
-      const LevelFilesBrief& files = storage_.LevelFilesBrief(level);
-      if (files.num_files == 0) continue;
-      if (!(level == 0 ? AddNewest(files) : AddOf(files, level))) return false;
+    if (!user_key_.starts_with(all_.beginning_)) return true;
+    hash_ = BloomLines::HashOf(user_key_);
+    const uint64_t window = all_.WindowOf(user_key_);
+    for (const Level& level : all_.levels_) {
+      if (!(level.overlaps ? AddEach(level, window) : AddOf(level, window))) return false;
     }
-    return count_ == 0 || !tables_[0].reader->IsTraced();
+    return count_ == 0 || !asked_[0].reader->IsTraced();
   }
 
+  // As RocksDB's own way does for each table that it asks: from the newest one to `last`, which has the key if it was
+  // found. Null: all of them.
+  void Sample(const rocksdb::FileMetaData* last, bool found) const;
+
   size_t count() const { return count_; }
-  const Table& operator[](size_t i) const { return tables_[i]; }
-  uint64_t hash() const { return hash_; }
+  const Asked& operator[](size_t i) const { return asked_[i]; }
 
   // Whether its Bloom filter lets the key pass, if it is asked here.
-  bool PassesBloom(const Table& table) const {
-    return table.line == nullptr || table.reader->bloom().MayHold(hash_, table.line);
+  bool PassesBloom(const Asked& asked) const {
+    return asked.line == nullptr || asked.table->bloom.MayHold(hash_, asked.line);
   }
 
  private:
-  static Slice Smallest(const FdWithKeyRange& file) { return rocksdb::ExtractUserKey(file.smallest_key); }
-  static Slice Largest(const FdWithKeyRange& file) { return rocksdb::ExtractUserKey(file.largest_key); }
-
-  bool AddNewest(const LevelFilesBrief& files) {
-    for (size_t i = 0; i < files.num_files; ++i) {
-      const FdWithKeyRange& file = files.files[i];
-      if (key_.Compare(Smallest(file)) < 0 || key_.Compare(Largest(file)) > 0) continue;
-      if (!Add(file, 0, i)) return false;
+  bool AddEach(const Level& level, uint64_t window) {
+    for (size_t at = level.begin; at < level.end; ++at) {
+      if (all_.CompareSmallest(window, user_key_, at) < 0 || all_.CompareLargest(window, user_key_, at) > 0) continue;
+      if (!Add(at)) return false;
     }
     return true;
   }
 
-  bool AddOf(const LevelFilesBrief& files, int level) {
-    // The first one that does not end before the key.
-    size_t at = 0;
-    for (size_t high = files.num_files; at < high;) {
-      const size_t middle = (at + high) / 2;
-      if (key_.Compare(Largest(files.files[middle])) > 0) {
-        at = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    for (; at < files.num_files && key_.Compare(Smallest(files.files[at])) >= 0; ++at) {
-      if (!Add(files.files[at], level, at)) return false;
+  bool AddOf(const Level& level, uint64_t window) {
+    size_t at = all_.FirstAt(level, window, user_key_);
+    for (; at < level.end && all_.CompareSmallest(window, user_key_, at) >= 0; ++at) {
+      if (!Add(at)) return false;
       // Versions and merge operands of a key may go on in the next table.
-      if (key_.Compare(Largest(files.files[at])) != 0) return true;
+      if (all_.CompareLargest(window, user_key_, at) != 0) return true;
     }
     return true;
   }
 
-  bool Add(const FdWithKeyRange& file, int level, size_t place) {
-    const OrderedTableProbe* const reader = OrderedTableProbe::Of(port::PinnedReaderOf(file.fd));
-    if (reader == nullptr || !reader->has_entries_only() || count_ == kMostTables) return false;
-    if (count_ == 0) hash_ = BloomLines::HashOf(user_key_);
+  bool Add(size_t at) {
+    const Table& table = all_.tables_[at];
+    // A reader may have come since.
+    const OrderedTableProbe* const reader = table.reader != nullptr ? table.reader : ReaderOf(*table.file);
+    if (reader == nullptr || count_ == kMostTables) return false;
     const char* line = nullptr;
-    if (reader->bloom().exist()) {
-      line = reader->bloom().LineOf(hash_);
-      reader->bloom().Prefetch(line);
+    if (table.bloom.exist()) {
+      line = table.bloom.LineOf(hash_);
+      table.bloom.Prefetch(line);
     }
-    tables_[count_++] = {reader, &file, line, level, static_cast<uint64_t>(level) << 32 | place};
+    asked_[count_++] = {&table, reader, line};
     return true;
   }
 
-  const rocksdb::VersionStorageInfo& storage_;
+  const OrderedTables& all_;
   const Slice user_key_;
-  const LookedUp key_;
   uint64_t hash_ = 0;
   size_t count_ = 0;
-  std::array<Table, kMostTables> tables_;  // not cleared
+  std::array<Asked, kMostTables> asked_;  // not cleared
 };
 
-// As RocksDB's own way does for each table that it asks: from the newest one to `last`, which has the key if it was
-// found. Null: all of them.
-void SampleReads(const Tables& tables, const rocksdb::FileMetaData* last, bool found) {
-  for (size_t i = 0; i < tables.count(); ++i) {
-    rocksdb::FileMetaData* const file = tables[i].file->file_metadata;
+void OrderedTables::Found::Sample(const rocksdb::FileMetaData* last, bool found) const {
+  for (size_t i = 0; i < count_; ++i) {
+    rocksdb::FileMetaData* const file = asked_[i].table->file->file_metadata;
     port::SampleRead(file, file == last && found ? port::ReadFound::kValue : port::ReadFound::kNoValue);
     if (file == last) return;
   }
 }
 
 // Asks the filters of the tables, and counts what they answer as RocksDB's reader does.
-class Filters {
+class OrderedTables::Filters {
  public:
   Filters(const rocksdb::ReadOptions& options, rocksdb::Statistics* statistics)
       : options_(options), statistics_(statistics) {}
@@ -164,7 +231,7 @@ class Filters {
     kept_by_bloom_ += tables;
   }
   // Of a key that a table's Bloom filter lets pass, if it was asked: what the others say.
-  bool LetPass(const Table& table, const rocksdb::LookupKey& key) {
+  bool LetPass(const Asked& table, const rocksdb::LookupKey& key) {
     if (table.line != nullptr) {
       PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
     } else if (!table.reader->PointFilterSaysMaybe(options_, key.internal_key())) {
@@ -176,7 +243,7 @@ class Filters {
     return maybe;
   }
   // The same for keys of a batch; leaves those out that do not pass.
-  void LetPass(const Table& table, rocksdb::MultiGetContext::Range* keys) {
+  void LetPass(const Asked& table, MultiGetContext::Range* keys) {
     const uint64_t before = keys->KeysLeft();
     if (table.line != nullptr) {
       PERF_COUNTER_ADD(bloom_sst_hit_count, before);
@@ -189,79 +256,58 @@ class Filters {
 
  private:
   // Where blocks are mapped, to look for a key in vain once in a hundred times costs less than to ask the order filter.
-  static bool IsBloomEnough(const Table& table) { return table.line != nullptr && table.reader->has_mapped_blocks(); }
+  static bool IsBloomEnough(const Asked& table) { return table.line != nullptr && table.reader->has_mapped_blocks(); }
 
   const rocksdb::ReadOptions& options_;
   rocksdb::Statistics* const statistics_;
   uint64_t kept_ = 0, kept_by_bloom_ = 0;
 };
 
-// A row cache stands before each table; filters of the last level may not have to be asked; and who counts by level
-// wants each table's answer from RocksDB.
-bool MayGoAround(const rocksdb::ImmutableOptions& options) {
-  return options.row_cache == nullptr && !options.optimize_filters_for_hits && !PerfContextCountsByLevel();
-}
-
-// By its first table: a Version without ordered tables is not looked through once more for every key.
-bool MayHaveOrdered(rocksdb::Version* version) {
-  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
-  for (int level = 0; level < storage.num_non_empty_levels(); ++level) {
-    const LevelFilesBrief& files = storage.LevelFilesBrief(level);
-    if (files.num_files != 0) return OrderedTableProbe::Of(port::PinnedReaderOf(files.files[0].fd)) != nullptr;
-  }
-  return false;
-}
-
-const rocksdb::SliceTransform* PrefixesOf(rocksdb::Version* version) {
-  return version->GetMutableCFOptions().prefix_extractor.get();
-}
-
-}  // namespace
-
-bool GetFromOrdered(rocksdb::Version* version, const VersionRequest& request) {
-  if (!MayHaveOrdered(version)) return false;
-  Tables tables(version, request.key.user_key());
-  const rocksdb::ImmutableOptions& options = port::ImmutableOptionsOf(*version->cfd());
-  if (!tables.Find() || tables.count() == 0 || !MayGoAround(options)) return false;
+bool OrderedTables::Get(Version* version, const VersionRequest& request) const {
+  Found tables(*this, request.key.user_key());
+  if (!tables.Find() || tables.count() == 0) return false;
   std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
   const rocksdb::FileMetaData* found_in = nullptr;
   {
-    Filters filters(request.options, options.stats);
+    Filters filters(request.options, port::ImmutableOptionsOf(*version->cfd()).stats);
     size_t kept = 0;
     for (size_t i = 0; i < tables.count() && found_in == nullptr; ++i) {
-      const Table& table = tables[i];
-      if (!tables.PassesBloom(table)) {
+      const Asked& asked = tables[i];
+      if (!tables.PassesBloom(asked)) {
         ++kept;
         continue;
       }
-      if (!filters.LetPass(table, request.key)) continue;
+      if (!filters.LetPass(asked, request.key)) continue;
       if (!lookup.has_value()) lookup.emplace(version, request);
       const Status s =
-          table.reader->Find(request.options, request.key.internal_key(), lookup->context(), PrefixesOf(version));
-      if (lookup->Take(s, table.level) == VersionLookup::Next::kNothing) found_in = table.file->file_metadata;
+          asked.reader->Find(request.options, request.key.internal_key(), lookup->context(), PrefixesOf(version));
+      if (lookup->Take(s, asked.table->level) == VersionLookup::Next::kNothing) {
+        found_in = asked.table->file->file_metadata;
+      }
     }
     filters.CountKept(kept);
   }
   if (lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read()) {
-    SampleReads(tables, found_in, request.status->ok());
+    tables.Sample(found_in, request.status->ok());
   }
   if (found_in == nullptr) FinishLookup(version, request, &lookup);
   return true;
 }
 
-namespace {
-
 // A batch's keys, and for each the tables whose Bloom filters let it pass.
-class OrderedBatch {
+class OrderedTables::Batch {
  public:
-  OrderedBatch(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range)
-      : version_(version), range_(range), filters_(options, port::ImmutableOptionsOf(*version->cfd()).stats) {}
+  Batch(const OrderedTables& all, Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range)
+      : all_(all),
+        version_(version),
+        range_(range),
+        filters_(options, port::ImmutableOptionsOf(*version->cfd()).stats) {}
 
   // False: a key that only RocksDB can look up, or none that any table may have.
   bool Find() {
     bool any = false;
     for (auto key = range_->begin(); key != range_->end(); ++key) {
-      Tables tables(version_, key->lkey->user_key());
+      Found tables(all_, key->lkey->user_key());
       if (!tables.Find()) return false;
       any |= tables.count() > 0;
       Way& way = ways_[key.index()];
@@ -289,9 +335,9 @@ class OrderedBatch {
     // the block cache is looked up there once.
     while (pending_ != 0 && !batch.IsOverLimit()) {
       uint64_t newest = ~uint64_t{0};
-      ForEachBit(pending_, [&](size_t place) { newest = std::min(newest, NextOf(place).age); });
+      ForEachBit(pending_, [&](size_t place) { newest = std::min(newest, NextOf(place).age()); });
       uint64_t places = 0;
-      ForEachBit(pending_, [&](size_t place) { places |= NextOf(place).age == newest ? uint64_t{1} << place : 0; });
+      ForEachBit(pending_, [&](size_t place) { places |= NextOf(place).age() == newest ? uint64_t{1} << place : 0; });
       GoOn(places & ~Ask(batch, options, NextOf(LowestBit(places)), places));
     }
     for (; ended_ != 0 && !batch.IsOverLimit(); ended_ &= ended_ - 1) {
@@ -304,7 +350,7 @@ class OrderedBatch {
 
  private:
   struct Passing {
-    Table table;
+    Asked table;
     size_t kept;  // tables between it and the one before whose Bloom filters did not let the key pass
   };
   struct Way {
@@ -312,23 +358,24 @@ class OrderedBatch {
     size_t kept_behind;
   };
 
-  const Table& NextOf(size_t place) const { return passing_[ways_[place].next].table; }
+  const Asked& NextOf(size_t place) const { return passing_[ways_[place].next].table; }
 
   // The filters, and then the table for keys that they let pass. Returns the keys that are done.
-  uint64_t Ask(VersionBatch& batch, const rocksdb::ReadOptions& options, const Table& table, uint64_t places) {
-    batch.BeginTable(table.level, places);
-    rocksdb::MultiGetContext::Range asked(*range_, range_->begin(), range_->end());
+  uint64_t Ask(VersionBatch& batch, const rocksdb::ReadOptions& options, const Asked& next, uint64_t places) {
+    const int level = next.table->level;
+    batch.BeginTable(level, places);
+    MultiGetContext::Range asked(*range_, range_->begin(), range_->end());
     for (auto key = range_->begin(); key != range_->end(); ++key) {
       if ((places >> key.index() & 1) == 0) asked.SkipIndex(key.index());
     }
-    filters_.LetPass(table, &asked);
+    filters_.LetPass(next, &asked);
     uint64_t passed = 0;
     for (auto key = asked.begin(); key != asked.end(); ++key) passed |= uint64_t{1} << key.index();
     if (passed == 0) return 0;
     const uint64_t older =
-        batch.AskBy(table.level, passed, [&] { table.reader->FindBatch(options, asked, PrefixesOf(version_)); });
+        batch.AskBy(level, passed, [&] { next.reader->FindBatch(options, asked, PrefixesOf(version_)); });
     const uint64_t done = passed & ~older;
-    ForEachBit(done, [&](size_t place) { Sample(batch, place, table.file->file_metadata); });
+    ForEachBit(done, [&](size_t place) { Sample(batch, place, next.table->file->file_metadata); });
     pending_ &= ~done;
     return done;
   }
@@ -352,31 +399,51 @@ class OrderedBatch {
 
   void Sample(const VersionBatch& batch, size_t place, const rocksdb::FileMetaData* last) {
     if (!batch.IsSampled(place)) return;
-    Tables tables(version_, batch.KeyAt(place)->lkey->user_key());
-    if (tables.Find()) SampleReads(tables, last, batch.KeyAt(place)->s->ok());
+    Found tables(all_, batch.KeyAt(place)->lkey->user_key());
+    if (tables.Find()) tables.Sample(last, batch.KeyAt(place)->s->ok());
   }
 
-  rocksdb::Version* const version_;
-  rocksdb::MultiGetContext::Range* const range_;
+  const OrderedTables& all_;
+  Version* const version_;
+  MultiGetContext::Range* const range_;
   Filters filters_;
   rocksdb::autovector<Passing, 48> passing_;
-  std::array<Way, rocksdb::MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place, those of the range
+  std::array<Way, MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place, those of the range
   uint64_t pending_ = 0;
   uint64_t ended_ = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
 };
 
-}  // namespace
-
-bool MultiGetFromOrdered(rocksdb::Version* version, const rocksdb::ReadOptions& options,
-                         rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback) {
-  if (range->empty() || !MayHaveOrdered(version) || !MayGoAround(port::ImmutableOptionsOf(*version->cfd())) ||
-      !VersionBatch::Serves(version, *range)) {
-    return false;
-  }
-  OrderedBatch batch(version, options, range);
+bool OrderedTables::MultiGet(Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,
+                             rocksdb::ReadCallback* callback) const {
+  Batch batch(*this, version, options, range);
   if (!batch.Find()) return false;
   batch.LookUp(options, callback);
   return true;
+}
+
+template <class Use>
+bool OrderedLookups::With(Version* version, const Use& use) {
+  auto* const slot = slots_.SlotOf(version);
+  // Who counts by level wants each table's answer.
+  if (slot->HasNoneFor(version) || PerfContextCountsByLevel()) return false;
+  OrderedLookupHazard* const hazard = OfThread<OrderedLookupHazard>::Get();
+  if (hazard->InUse()) return false;
+  {
+    const Protected<OrderedTables> tables(hazard->record(), slot->made);
+    if (tables.get() != nullptr && tables->IsOf(version)) return use(*tables);
+  }
+  slots_.Miss(version, slot);
+  return false;
+}
+
+bool OrderedLookups::Get(Version* version, const VersionRequest& request) {
+  return With(version, [&](const OrderedTables& tables) { return tables.Get(version, request); });
+}
+
+bool OrderedLookups::MultiGet(Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,
+                              rocksdb::ReadCallback* callback) {
+  if (range->empty() || !VersionBatch::Serves(version, *range)) return false;
+  return With(version, [&](const OrderedTables& tables) { return tables.MultiGet(version, options, range, callback); });
 }
 
 }  // namespace cairn
