@@ -277,6 +277,8 @@ class SiltTables::Batch {
       keys_.push_back({batch_.KeyAt(place), ways_[place].hash, read_[place].get()});
     });
     const uint64_t older = batch_.AskBy(ways_[first].level, places, [&] { reader->FindBatch(options_, keys_); });
+    // It was of this table's file, and is asked by place in the file: no other table may take it.
+    ForEachBit(places, [this](size_t place) { read_[place].reset(); });
     ForEachBit(places & ~older, [this](size_t place) {
       if (batch_.IsSampled(place)) tables_->SampleReads(ways_[place], batch_.StatusAt(place).ok());
     });
@@ -288,6 +290,7 @@ class SiltTables::Batch {
   const rocksdb::ReadOptions& options_;
   VersionBatch batch_;
   std::array<Way, MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place
+  // What was read of the first table that each key asks.
   std::array<std::unique_ptr<rocksdb::FilePrefetchBuffer>, MultiGetContext::MAX_BATCH_SIZE> read_;
   std::vector<EctTableProbe::KeyOfBatch> keys_;
   uint64_t pending_ = 0;

@@ -23,6 +23,7 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/open_into.h"
+#include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "table/ect/hash_order_table.h"
 #include "test/testutil/controlled_file_system.h"
@@ -145,10 +146,11 @@ class AsyncFileSystem : public ControlledFileSystem<AsyncFile, Control> {
 // What a program's merge operator reads may read in parallel, too: nothing of the lookup's may be under way then.
 class WatchingOperator : public rocksdb::AssociativeMergeOperator {
  public:
-  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* /*existing*/, const rocksdb::Slice& value,
+  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* existing, const rocksdb::Slice& value,
              std::string* merged, rocksdb::Logger* /*logger*/) const override {
     *merged = value.ToString();
     ++calls;
+    if (existing == nullptr || *existing != value) ++others;
     if (!UnderWay().empty()) ++amid;
     return true;
   }
@@ -156,6 +158,7 @@ class WatchingOperator : public rocksdb::AssociativeMergeOperator {
 
   mutable std::atomic<size_t> calls{0};
   mutable std::atomic<size_t> amid{0};
+  mutable std::atomic<size_t> others{0};  // operands that are not what they are merged into
 };
 
 class ReadAheadTest : public ::testing::Test {
@@ -193,6 +196,7 @@ class ReadAheadTest : public ::testing::Test {
     cache_ = block_based.block_cache = rocksdb::NewLRUCache(64 << 20, 0);
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_based));
     options.merge_operator = operator_;
+    options.statistics = statistics_;
     SiltOptions silt;
     silt.partitions = 4;
     ASSERT_TRUE(UseSilt(&options, silt).ok());
@@ -268,6 +272,7 @@ class ReadAheadTest : public ::testing::Test {
   rocksdb::CompositeEnvWrapper env_;
   std::shared_ptr<rocksdb::Cache> cache_;
   const std::shared_ptr<WatchingOperator> operator_ = std::make_shared<WatchingOperator>();
+  const std::shared_ptr<rocksdb::Statistics> statistics_ = rocksdb::CreateDBStatistics();
   size_t depths_ = 0;  // of the trie, that hold tables
   std::unique_ptr<rocksdb::DB> db_;
 };
@@ -414,6 +419,31 @@ TEST_F(ReadAheadTest, NothingIsUnderWayWhenASiltStoreAnswers) {
   EXPECT_GT(control_.started.load(), 0u);
   EXPECT_GT(operator_->calls.load(), 0u);
   EXPECT_EQ(operator_->amid.load(), 0u);
+}
+
+// A merge operand lies in one table and the value below it in another, at about the same place.
+TEST_F(ReadAheadTest, WhatIsReadAheadInASiltStoreIsOfOneTable) {
+  OpenSilt();
+  ASSERT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+  ASSERT_TRUE(db_->SetOptions({{"write_buffer_size", "64M"}, {"disable_auto_compactions", "true"}}).ok());
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  for (int first = 0; first < 10; ++first) ExpectBatch(first);
+  for (const bool verifies : {true, false}) {
+    for (const bool fills : {true, false}) {
+      rocksdb::ReadOptions read;
+      read.verify_checksums = verifies;
+      read.fill_cache = fills;
+      for (int first = 0; first < 100; ++first) {
+        cache_->EraseUnRefEntries();
+        ExpectBatch(first, read);
+      }
+    }
+  }
+  EXPECT_GT(control_.started.load(), 0u);
+  EXPECT_GT(operator_->calls.load(), 0u);
+  EXPECT_EQ(operator_->others.load(), 0u);
+  EXPECT_EQ(statistics_->getTickerCount(rocksdb::BLOCK_CHECKSUM_MISMATCH_COUNT), 0u);
 }
 
 TEST_F(ReadAheadTest, AnswersOfASiltStoreDoNotDependOnIt) {
