@@ -584,18 +584,6 @@ TEST_F(DurableDbTest, EarlierStateRestoredSince) {
   EXPECT_TRUE(Says(again.Open(DurableOptions(), before), &Status::IsInvalidArgument, "earlier state"));
 }
 
-TEST_F(DurableDbTest, TruncatedPoolFile) {
-  Opened opened;
-  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
-  Fill(&opened);
-  const std::string copy = Crash();
-  fs::resize_file(copy + "/CAIRN_POOL", 2 << 20);
-  Opened again;
-  const Status s = again.Open(DurableOptions(), copy);
-  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-  EXPECT_EQ(fs::file_size(copy + "/CAIRN_POOL"), uint64_t{2} << 20);
-}
-
 TEST_F(DurableDbTest, RefusesWhatCannotBeDurable) {
   const auto refused = [&](const std::function<void(Options*)>& change) {
     Options options = DurableOptions();

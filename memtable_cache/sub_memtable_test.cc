@@ -302,19 +302,6 @@ INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableModelTest,
                                             ::testing::Values("segment_size=64K",
                                                               "segment_size=4K;copy_on_seal=true")));
 
-// A read-only memtable that nobody has read: lookups go to the final run.
-TEST(SubMemTableTest, LooksUpWithoutAHash) {
-  for (const Comparator* comparator : kComparators) {
-    Table table(comparator, FactoryOf(""));
-    for (uint64_t i = 1; i <= 5000; ++i) table.Add(std::to_string(i % 1000), i, "v");
-    table.rep()->MarkReadOnly();
-    for (uint64_t i = 0; i < 1000; i += 37) {
-      EXPECT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
-    }
-    EXPECT_TRUE(table.Versions("none", 5000, 1).empty());
-  }
-}
-
 TEST(SubMemTableTest, ValidatesTheOrderOfItsEntries) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
   for (uint64_t n = 0; n < 100; ++n) table.Add("key" + std::to_string(100 + n), n + 1, "value");
@@ -401,10 +388,11 @@ TEST(SubMemTableTest, SortsByTheBytesBehindACommonBeginning) {
   EXPECT_EQ(depth_with("", 105), 0U);
 }
 
+// So many at last that they are sorted in place.
 TEST(SubMemTableTest, SortsAsTheComparatorSays) {
   std::mt19937_64 random(Seed());
   for (const Comparator* comparator : kComparators) {
-    for (size_t count : {0, 1, 2, 40, 1000, 20000}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{40}, size_t{1000}, 3 * SortItems::kSpareItems}) {
       Table table(comparator, FactoryOf(""));
       for (uint64_t i = 1; i <= count; ++i)
         table.Add(RandomKey(&random) + (i % 3 == 0 ? RandomKey(&random) : ""), i, "");
@@ -422,18 +410,6 @@ TEST(SubMemTableTest, SortsAsTheComparatorSays) {
       EXPECT_EQ(seen, count);
     }
   }
-}
-
-TEST(SubMemTableTest, AnAbandonedEntryIsNotThere) {
-  Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
-  table.Add("a", 1, "x");
-  table.Prepare("b", 2, "never published");
-  for (uint64_t i = 3; i < 3000; ++i) table.Add("c", i, "y");
-  EXPECT_EQ(table.Versions("a", 5000, 9), std::vector<uint64_t>{1});
-  EXPECT_TRUE(table.Versions("b", 5000, 9).empty());
-  table.rep()->MarkReadOnly();
-  EXPECT_TRUE(table.Versions("b", 5000, 9).empty());
-  EXPECT_EQ(table.Versions("c", 5000, SIZE_MAX).size(), 2997u);
 }
 
 // An entry may be too large for the segment in the slot and not for the next one, which would be larger.
@@ -813,28 +789,6 @@ TEST(CopyingBackingTest, SealsThatFailLeaveTheSegmentsAsTheyWere) {
   EXPECT_LE(CountMappings(), mappings_before + 10);
 }
 
-TEST(SortItemsTest, LargeOnesAreSortedInPlace) {
-  const uint64_t seed = Seed();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
-  for (const Comparator* comparator : {rocksdb::BytewiseComparator(), kComparators[2]}) {
-    for (const uint64_t keys : {uint64_t{3}, uint64_t{1000}, uint64_t{1} << 40}) {
-      Table table(comparator, FactoryOf(""), 8 << 20);
-      for (uint64_t i = 0; i < 3 * SortItems::kSpareItems; ++i) table.Add(std::to_string(random() % keys), i + 1, "");
-      table.rep()->MarkReadOnly();
-      std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
-      size_t count = 0;
-      std::string last;
-      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++count) {
-        const Slice key = rocksdb::GetLengthPrefixedSlice(iterator->key());
-        ASSERT_TRUE(count == 0 || table.internal().Compare(last, key) < 0) << count;
-        last = key.ToString();
-      }
-      EXPECT_EQ(count, 3 * SortItems::kSpareItems);
-    }
-  }
-}
-
 // What the pool keeps free is counted, and is little of the limit.
 TEST(SubMemTableTest, FreeSegmentsAreCounted) {
   const auto factory = FactoryOf("");
@@ -953,17 +907,19 @@ TEST(SubMemTableTest, AnEntryThatIsNeverInsertedBlocksNobody) {
   EXPECT_EQ(seen, 334);
 }
 
-// Lookups without an index, while the memtable is sorted.
+// A read-only memtable that nobody has read: lookups go without an index while it is sorted, then to the final run.
 TEST(SubMemTableTest, LooksUpWhileAReadOnlyMemtableIsSorted) {
-  Table table(rocksdb::BytewiseComparator(), FactoryOf(""), 8 << 20);
-  for (uint64_t i = 1; i <= 100000; ++i) table.Add(std::to_string(i % 1000), i, "v");
-  table.rep()->MarkReadOnly();
-  for (int round = 0; round < 20; ++round) {
-    for (uint64_t i = 0; i < 1000; i += 37) {
-      ASSERT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
+  for (const Comparator* comparator : kComparators) {
+    Table table(comparator, FactoryOf(""), 8 << 20);
+    for (uint64_t i = 1; i <= 100000; ++i) table.Add(std::to_string(i % 1000), i, "v");
+    table.rep()->MarkReadOnly();
+    for (int round = 0; round < 20; ++round) {
+      for (uint64_t i = 0; i < 1000; i += 37) {
+        ASSERT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
+      }
+      ASSERT_TRUE(table.Versions("none", 100000, 1).empty());
+      ASSERT_EQ(table.Versions("5", 100000, SIZE_MAX).size(), 100u);
     }
-    ASSERT_TRUE(table.Versions("none", 100000, 1).empty());
-    ASSERT_EQ(table.Versions("5", 100000, SIZE_MAX).size(), 100u);
   }
 }
 
