@@ -117,7 +117,7 @@ class Places {
 TEST(AreaTest, SealedSegmentsLeaveTheLockedRegion) {
   FakeKernel kernel((Machine()));
   auto reservation = LockedRegion(&kernel);
-  SegmentPool pool(NewAreaBacking(std::move(reservation), SealBy::kCopy, 0), kSegment, 0);
+  SegmentPool pool(NewAreaBacking(std::move(reservation), SealBy::kCopy, 0), 0);
   const std::string device = (kernel.root() / "device").string();
   std::vector<Held> sealed;
   for (int i = 0; i < 20; ++i) {
@@ -141,7 +141,7 @@ TEST(AreaTest, WhatFindsNoRoomInTheLockedRegionLiesBesideIt) {
   for (const SealBy seal : {SealBy::kCopy, SealBy::kStaying}) {
     FakeKernel kernel((Machine()));
     auto reservation = LockedRegion(&kernel);
-    SegmentPool pool(NewAreaBacking(std::move(reservation), seal, 0), kSegment, 0);
+    SegmentPool pool(NewAreaBacking(std::move(reservation), seal, 0), 0);
     const Held large = Claim(&pool, true);
     std::vector<Held> held(6);
     for (Held& segment : held) segment = Claim(&pool);
@@ -170,7 +170,7 @@ TEST(AreaTest, ADeviceThatCannotBeMappedIsReported) {
   FakeKernel kernel((Machine()));
   auto reservation = LockedRegion(&kernel);
   fs::remove(kernel.root() / "device");
-  SegmentPool pool(NewAreaBacking(std::move(reservation), SealBy::kCopy, kLocked), kSegment, 0);
+  SegmentPool pool(NewAreaBacking(std::move(reservation), SealBy::kCopy, kLocked), 0);
   const std::string report = pool.backing()->Report();
   EXPECT_NE(report.find("cannot be mapped"), std::string::npos) << report;
   EXPECT_NE(report.find("writers work in 4194304 bytes of a memory file"), std::string::npos) << report;
@@ -226,7 +226,7 @@ TEST(DurableAreaTest, ADeviceLendsWholeUnits) {
   ASSERT_OK(DurablePool::Start(std::move(file), 0, &made));
   const std::shared_ptr<DurablePool> durable = std::move(made);
   {
-    SegmentPool pool(NewDurableBacking(durable, 0, 2 * Backing::kRegionBytes), Backing::kRegionBytes, 0);
+    SegmentPool pool(NewDurableBacking(durable, 0, 2 * Backing::kRegionBytes), 0);
     for (const size_t bytes : {Backing::kRegionBytes, size_t{64} << 10}) {
       Held held;
       ASSERT_OK(pool.Claim(4096, bytes, SegmentOwner{1, 0}, &held.base, &held.bytes));
@@ -263,8 +263,7 @@ class Database {
     wanted.pseudo_lock = false;
     auto cache = test::Acquire(&kernel_, wanted);
     EXPECT_EQ(cache->kind(), CacheReservationKind::kClass) << cache->report();
-    pool_ = std::make_unique<SegmentPool>(NewDurableBacking(durable_, 0, Backing::kRegionBytes, std::move(cache)),
-                                          kSegmentBytes, 0);
+    pool_ = std::make_unique<SegmentPool>(NewDurableBacking(durable_, 0, Backing::kRegionBytes, std::move(cache)), 0);
     EXPECT_OK(durable_->Arm("a database", {"/a/directory", 1, 2}, 7, [this] { return written_; }));
   }
   ~Database() {
@@ -482,8 +481,7 @@ Costs CostsOf(SealBy seal, int writer_ways, uint64_t noise) {
   constexpr uint64_t kPuts = 600000;
   constexpr size_t kEntry = 4 + 1 + 16 + 8 + 1 + 100;
   constexpr size_t kMemtable = 16;  // segments
-  SegmentPool pool(seal == SealBy::kCopy ? NewAreaBacking(nullptr, seal, 2 << 20) : NewPlainBacking(), kSegment,
-                   64 << 20);
+  SegmentPool pool(seal == SealBy::kCopy ? NewAreaBacking(nullptr, seal, 2 << 20) : NewPlainBacking(), 64 << 20);
   CacheModel cache(writer_ways);
   struct Full : Held {
     bool copied;

@@ -79,8 +79,6 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   stats->free_bytes = pool.free_bytes;
   stats->claims = pool.claims;
   stats->misses = pool.misses;
-  stats->halvings = pool.halvings;
-  stats->segment_bytes = pool.segment_bytes;
   stats->sorting_bytes = pool.sorting_bytes;
   stats->most_sorting_bytes = pool.most_sorting_bytes;
   return Status::OK();
@@ -88,10 +86,9 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
 
 std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
   return "memtables: " + BytesText(stats.claimed_bytes + stats.copied_bytes) + " in use, " +
-         BytesText(stats.free_bytes) + " free, segments of " + BytesText(stats.segment_bytes) + ", " +
-         std::to_string(stats.claims) + " claimed, " + std::to_string(stats.misses) + " misses, " +
-         std::to_string(stats.halvings) + " halvings, sorting took " + BytesText(stats.most_sorting_bytes) +
-         " at most; " + stats.backing + "\n";
+         BytesText(stats.free_bytes) + " free, " + std::to_string(stats.claims) + " segments claimed, " +
+         std::to_string(stats.misses) + " misses, sorting took " + BytesText(stats.most_sorting_bytes) + " at most; " +
+         stats.backing + "\n";
 }
 
 SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {
@@ -195,7 +192,7 @@ std::shared_ptr<SegmentPool> SubMemTableFactory::MakePool(rocksdb::Logger* logge
   std::unique_ptr<Backing> backing = MakeBacking();
   rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
                 static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
-  return std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);
+  return std::make_shared<SegmentPool>(std::move(backing), options_.pool_size);
 }
 
 }  // namespace cairn

@@ -748,7 +748,7 @@ TEST(CopyingBackingTest, SealsThatFailLeaveTheSegmentsAsTheyWere) {
   size_t copied = 0;
   size_t refused = 0;
   {
-    SegmentPool pool(NewAreaBacking(nullptr, SealBy::kCopy, 40 * (64 << 10)), 64 << 10, 0);
+    SegmentPool pool(NewAreaBacking(nullptr, SealBy::kCopy, 40 * (64 << 10)), 0);
     std::vector<char*> segments;
     for (int i = 0; i < 40; ++i) {
       char* base = nullptr;
@@ -1035,7 +1035,7 @@ TEST(SegmentPoolTest, KeepsEveryByteInOnePlace) {
   for (bool copy : {false, true}) {
     std::mt19937_64 random(Seed());
     // Smaller than what is held at a time.
-    SegmentPool pool(copy ? NewAreaBacking(nullptr, SealBy::kCopy, 2 << 20) : NewPlainBacking(), 256 << 10, 4 << 20);
+    SegmentPool pool(copy ? NewAreaBacking(nullptr, SealBy::kCopy, 2 << 20) : NewPlainBacking(), 4 << 20);
     struct Held {
       char* base;
       size_t bytes;
@@ -1079,28 +1079,6 @@ TEST(SegmentPoolTest, KeepsEveryByteInOnePlace) {
     EXPECT_LE(pool.GetStats().free_bytes, size_t{4} << 20);
     EXPECT_EQ(copies > 100, copy);
   }
-}
-
-TEST(SegmentPoolTest, MissesHalveTheSegmentsAndQuietDoublesThem) {
-  SegmentPool pool(NewPlainBacking(), 1 << 20, 64 << 20);
-  auto claimed_bytes = [&] {
-    char* base = nullptr;
-    size_t bytes = 0;
-    EXPECT_TRUE(pool.Claim(100, 1 << 20, SegmentOwner(), &base, &bytes).ok());
-    pool.Release(base, bytes, false);
-    return bytes;
-  };
-  EXPECT_EQ(claimed_bytes(), size_t{1} << 20);
-  for (int i = 0; i < 64; ++i) pool.CountMiss();
-  EXPECT_EQ(claimed_bytes(), size_t{512} << 10);
-  for (int round = 0; round < 20; ++round) {
-    for (int i = 0; i < 64; ++i) pool.CountMiss();
-    claimed_bytes();
-  }
-  EXPECT_EQ(claimed_bytes(), size_t{64} << 10);
-  for (int i = 0; i < 256 * 5; ++i) claimed_bytes();
-  EXPECT_EQ(claimed_bytes(), size_t{1} << 20);
-  EXPECT_EQ(pool.GetStats().misses, 64u * 21);
 }
 
 TEST(SubMemTableFactoryTest, IsMadeFromAStringAndComesBack) {

@@ -93,8 +93,6 @@ struct SubMemTableStats {
   uint64_t free_bytes = 0;     // kept for the next ones; a WriteBufferManager counts up to a 16th of its limit of it
   uint64_t claims = 0;         // segments given to memtables so far
   uint64_t misses = 0;         // writers that found their core's segment taken
-  uint64_t halvings = 0;       // of the segment size, for misses
-  uint64_t segment_bytes = 0;  // at present
   // Taken for as long as memtables are sorted (by a flush, a first lookup or iterator), besides what they report: 8
   // bytes an entry and 1 MiB, for iterators over memtables that are being written 24. A WriteBufferManager counts them.
   uint64_t sorting_bytes = 0;
