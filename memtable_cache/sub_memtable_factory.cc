@@ -1,5 +1,6 @@
 #include "memtable_cache/sub_memtable_factory.h"
 
+#include <optional>
 #include <utility>
 
 #include "memtable_cache/area_backing.h"
@@ -167,15 +168,15 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking() const {
     ResctrlOptions wanted;
     wanted.root = options_.resctrl_root;
     wanted.bytes = options_.locked_cache;
-    wanted.pseudo_lock = !in_file;
     cache = CacheReservation::Acquire(wanted);
   }
   if (in_file) {
     return NewDurableBacking(durable_pool_, options_.pool_file_limit, AreaInFile(options_), std::move(cache));
   }
   if (cache == nullptr && !options_.copy_on_seal) return NewPlainBacking();
-  return NewAreaBacking(std::move(cache), options_.copy_on_seal ? SealBy::kCopy : SealBy::kStaying,
-                        options_.locked_cache != 0 ? options_.locked_cache : options_.pool_size);
+  std::optional<uint64_t> area_bytes;
+  if (options_.copy_on_seal) area_bytes = options_.locked_cache != 0 ? options_.locked_cache : options_.pool_size;
+  return NewAreaBacking(std::move(cache), area_bytes);
 }
 
 std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {

@@ -748,7 +748,7 @@ TEST(CopyingBackingTest, SealsThatFailLeaveTheSegmentsAsTheyWere) {
   size_t copied = 0;
   size_t refused = 0;
   {
-    SegmentPool pool(NewAreaBacking(nullptr, SealBy::kCopy, 40 * (64 << 10)), 0);
+    SegmentPool pool(NewAreaBacking(nullptr, 40 * (64 << 10)), 0);
     std::vector<char*> segments;
     for (int i = 0; i < 40; ++i) {
       char* base = nullptr;
@@ -1035,7 +1035,7 @@ TEST(SegmentPoolTest, KeepsEveryByteInOnePlace) {
   for (bool copy : {false, true}) {
     std::mt19937_64 random(Seed());
     // Smaller than what is held at a time.
-    SegmentPool pool(copy ? NewAreaBacking(nullptr, SealBy::kCopy, 2 << 20) : NewPlainBacking(), 4 << 20);
+    SegmentPool pool(copy ? NewAreaBacking(nullptr, 2 << 20) : NewPlainBacking(), 4 << 20);
     struct Held {
       char* base;
       size_t bytes;
