@@ -933,32 +933,43 @@ std::string PlainEntry(const Slice& key, uint64_t sequence) {
   return entry;
 }
 
-// Hashes that say nothing, or little: every key is found all the same, also while the table grows.
-TEST(HashIndexTest, BearsEqualHashes) {
+// One run of words, of keys that all belong to its first one, some with equal tags: every key is found all the same,
+// also while the table grows, and the search for one that is not there ends.
+TEST(HashIndexTest, BearsALongCluster) {
+  constexpr uint64_t kKeys = 1000;
   std::mt19937_64 random(Seed());
-  for (const uint64_t kept_bits : {uint64_t{0}, uint64_t{3} << 47, uint64_t{127} << 40, UINT64_MAX}) {
-    HashIndex index(KeyHash(HashKind::kXxh3, Seed()), kept_bits);
-    std::map<std::pair<std::string, uint64_t>, std::string> entries;  // newest first
-    const auto check = [&](const std::string& key, uint64_t sequence) {
-      auto versions = index.FindHashed({key, rocksdb::PackSequenceAndType(sequence, rocksdb::kValueTypeForSeek)},
-                                       index.HashOf(key));
-      for (auto it = entries.lower_bound({key, ~sequence}); it != entries.end() && it->first.first == key; ++it) {
-        ASSERT_TRUE(versions.Valid()) << key;
-        ASSERT_EQ(versions.entry(), it->second.data());
-        versions.Next();
-      }
-      ASSERT_FALSE(versions.Valid()) << key;
-    };
-    for (uint64_t i = 1; i <= 20000; ++i) {
-      const std::string key = std::to_string(random() % 5000);
-      const uint64_t sequence = random() % 1000000;
-      const auto added = entries.emplace(std::make_pair(key, ~sequence), PlainEntry(key, sequence));
-      if (!added.second) continue;
-      index.Add(added.first->second.data());
-      if (i % 16 == 0) check(std::to_string(random() % 6000), random() % 1000000);
-      if (HasFatalFailure()) return;
+  HashIndex index(KeyHash(HashKind::kXxh3, Seed()));
+  const auto draw_key = [&] {
+    // The bits of the home in a table of 4,096 words, or fewer.
+    for (;;) {
+      const std::string key = std::to_string(random());
+      if ((index.HashOf(key) >> 37 & 0xfff) == 0xff0) return key;
     }
+  };
+  std::map<std::pair<std::string, uint64_t>, std::string> entries;  // newest first
+  std::vector<std::string> keys;
+  const auto check = [&](const std::string& key, uint64_t sequence) {
+    auto versions =
+        index.FindHashed({key, rocksdb::PackSequenceAndType(sequence, rocksdb::kValueTypeForSeek)}, index.HashOf(key));
+    for (auto it = entries.lower_bound({key, ~sequence}); it != entries.end() && it->first.first == key; ++it) {
+      ASSERT_TRUE(versions.Valid()) << key;
+      ASSERT_EQ(versions.entry(), it->second.data());
+      versions.Next();
+    }
+    ASSERT_FALSE(versions.Valid()) << key;
+  };
+  for (uint64_t i = 0; i < 3 * kKeys; ++i) {
+    if (i % 3 == 0) keys.push_back(draw_key());
+    const std::string& key = keys[random() % keys.size()];
+    const uint64_t sequence = random() % 1000000;
+    const auto added = entries.emplace(std::make_pair(key, ~sequence), PlainEntry(key, sequence));
+    if (!added.second) continue;
+    index.Add(added.first->second.data());
+    if (i % 16 == 0) check(keys[random() % keys.size()], random() % 1000000);
+    if (HasFatalFailure()) return;
   }
+  for (const std::string& key : keys) check(key, UINT64_MAX >> 8);
+  for (int i = 0; i < 10; ++i) check(draw_key(), UINT64_MAX >> 8);
 }
 
 // A writer that comes again while another has just claimed its segment must not take it for one that it left itself.
