@@ -210,7 +210,6 @@ TEST_P(ResultCacheTest, NothingIsLostWhileThereIsRoom) {
   }
   const ResultCache::Statistics s = cache->GetStatistics();
   EXPECT_EQ(s.items, kKeys);
-  EXPECT_EQ(s.displacements, 0u);
   EXPECT_LT(s.index_bytes, kKeys * 11) << "buckets are seven eighths full";
 }
 
