@@ -295,50 +295,6 @@ TEST_F(AfterKill, WithAWalThatWasInTheProcessItBeginsEmpty) {
   });
 }
 
-// Of the cache's file any lines are as they were at some moment since the opening, and the WAL lacks its unsynced end.
-TEST_F(AfterKill, ALossOfPowerThatDropsAnyLinesMakesItEmpty) {
-  const uint64_t seed = Seed();
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
-  test::Random random(seed);
-  const auto keep_state = [&](int state) {
-    fs::copy_file(File(), dir_ / std::to_string(state), fs::copy_options::overwrite_existing);
-  };
-  for (int round = 0; round < 5; ++round) {
-    const uint64_t draw = random.Next();
-    InProcessThatDies([&] {
-      Open();
-      keep_state(0);
-      WriteAll("value" + std::to_string(round));
-      ReadAll();
-      keep_state(1);
-      for (uint64_t i = 0; i < kKeys; i += 2) Put(i, "newer" + std::to_string(draw));
-      ReadAll();
-      keep_state(2);
-    });
-    InNextProcess([&] {
-      test::Random lines(draw);
-      std::vector<std::string> states;
-      for (int state = 0; state < 3; ++state) {
-        std::ifstream file(dir_ / std::to_string(state), std::ios::binary);
-        states.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-      }
-      std::string left = states[0];
-      constexpr size_t kLine = 64;
-      for (size_t at = 0; at < left.size(); at += kLine)
-        left.replace(at, kLine, states[lines.Uniform(3)].substr(at, kLine));
-      constexpr size_t kBootAt = 64;
-      const uint64_t other_boot = 12345;
-      left.replace(kBootAt, sizeof(other_boot), reinterpret_cast<const char*>(&other_boot), sizeof(other_boot));
-      std::fstream(File(), std::ios::binary | std::ios::in | std::ios::out)
-          .write(left.data(), static_cast<std::streamsize>(left.size()));
-      const std::string wal = Newest(".log");
-      fs::resize_file(wal, lines.Uniform(fs::file_size(wal) + 1));
-      Open();
-      ExpectEmptyAndRight();
-    });
-  }
-}
-
 // What is lost has the sequence numbers of other writes by now.
 TEST_F(AfterKill, SequenceNumbersUsedAgainBringNothingBack) {
   InProcessThatDies([&] {

@@ -29,10 +29,9 @@ bool MapOver(char* at, size_t bytes, int flags, int fd, uint64_t offset) {
 
 class AreaBacking : public Backing {
  public:
-  AreaBacking(std::unique_ptr<CacheReservation> reservation, SealBy seal, size_t area_bytes)
-      : reservation_(std::move(reservation)), store_(NewPlainBacking()), copies_(seal == SealBy::kCopy) {
-    if (reservation_ != nullptr && reservation_->kind() == CacheReservationKind::kPseudoLocked) OpenDevice();
-    if (fd_ < 0 && copies_) OpenMemory(area_bytes / PageSize() * PageSize());
+  AreaBacking(std::unique_ptr<CacheReservation> reservation, std::optional<uint64_t> area_bytes)
+      : reservation_(std::move(reservation)), store_(NewPlainBacking()) {
+    if (area_bytes.has_value()) OpenMemory(*area_bytes / PageSize() * PageSize());
   }
   ~AreaBacking() override {
     if (fd_ >= 0) close(fd_);
@@ -52,7 +51,7 @@ class AreaBacking : public Backing {
       lent_[segment] = offset;
       return Status::OK();
     }
-    // A device refuses a thread that is bound to no core of its cache when the old pages are gone already.
+    // The old pages may be gone from these addresses already.
     GiveRange(offset, bytes);
     return MapStore(segment, bytes) ? Status::OK() : Status::MemoryLimit("pages of a sub-MemTable", strerror(errno));
   }
@@ -66,11 +65,11 @@ class AreaBacking : public Backing {
     return true;
   }
 
-  bool copies_out() const override { return copies_ && fd_ >= 0; }
+  bool copies_out() const override { return fd_ >= 0; }
 
   bool CopyOut(char* segment, size_t used, size_t bytes) override {
     const auto lent = lent_.find(segment);
-    if (!copies_ || lent == lent_.end()) return false;
+    if (lent == lent_.end()) return false;
     void* const room = mmap(nullptr, bytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (room == MAP_FAILED) return false;
     CopySegment(static_cast<char*>(room), segment, used, layout_);
@@ -88,44 +87,24 @@ class AreaBacking : public Backing {
 
   std::string Report() const override {
     std::string report = copies_out() ? "plain memory, sealed by copy" : store_->Report();
-    if (area_bytes_ > 0) report += ", writers work in " + std::to_string(area_bytes_) + " bytes of " + area_name_;
+    if (area_bytes_ > 0) report += ", writers work in " + std::to_string(area_bytes_) + " bytes of a memory file";
     if (reservation_ != nullptr) report += "; cache: " + reservation_->ReportLine();
     return report + why_not_;
   }
 
  private:
-  void OpenDevice() {
-    const size_t bytes = reservation_->bytes() / PageSize() * PageSize();
-    const int fd = open(reservation_->device().c_str(), O_RDWR | O_CLOEXEC);
-    void* const trial = fd >= 0 ? mmap(nullptr, bytes, kReadWrite, MAP_SHARED, fd, 0) : MAP_FAILED;
-    if (trial == MAP_FAILED) {
-      // The kernel wants the thread to be bound to the region's cores.
-      why_not_ = " " + reservation_->device() + " cannot be mapped: " + strerror(errno) +
-                 "; bind the process to the cores of that cache";
-      if (fd >= 0) close(fd);
+  void OpenMemory(uint64_t bytes) {
+    fd_ = bytes > 0 ? memfd_create("cairn-sub-memtables", MFD_CLOEXEC) : -1;
+    if (fd_ >= 0 && ftruncate(fd_, static_cast<off_t>(bytes)) == 0) {
+      area_bytes_ = bytes;
+      free_[0] = bytes;
       return;
     }
-    munmap(trial, bytes);
-    UseArea(fd, bytes, reservation_->device());
-  }
-
-  void OpenMemory(size_t bytes) {
-    const int fd = bytes > 0 ? memfd_create("cairn-sub-memtables", MFD_CLOEXEC) : -1;
-    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
-      UseArea(fd, bytes, "a memory file");
-      return;
-    }
-    why_not_ +=
+    why_not_ =
         std::string("; sealed in place, because ") +
         (bytes == 0 ? "pool_size is less than a page" : std::string("there is no memory file: ") + strerror(errno));
-    if (fd >= 0) close(fd);
-  }
-
-  void UseArea(int fd, size_t bytes, const std::string& name) {
-    fd_ = fd;
-    area_bytes_ = bytes;
-    area_name_ = name;
-    free_[0] = bytes;
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
   }
 
   bool MapStore(char* segment, size_t bytes) {
@@ -156,10 +135,8 @@ class AreaBacking : public Backing {
 
   const std::unique_ptr<CacheReservation> reservation_;
   const std::unique_ptr<Backing> store_;
-  const bool copies_;
   int fd_ = -1;
-  size_t area_bytes_ = 0;
-  std::string area_name_;
+  uint64_t area_bytes_ = 0;
   std::string why_not_;
   std::map<uint64_t, uint64_t> free_;         // of the area: bytes, by offset
   std::unordered_map<char*, uint64_t> lent_;  // where in the area a claimed segment's pages are
@@ -167,8 +144,9 @@ class AreaBacking : public Backing {
 
 }  // namespace
 
-std::unique_ptr<Backing> NewAreaBacking(std::unique_ptr<CacheReservation> reservation, SealBy seal, size_t area_bytes) {
-  return std::make_unique<AreaBacking>(std::move(reservation), seal, area_bytes);
+std::unique_ptr<Backing> NewAreaBacking(std::unique_ptr<CacheReservation> reservation,
+                                        std::optional<uint64_t> area_bytes) {
+  return std::make_unique<AreaBacking>(std::move(reservation), area_bytes);
 }
 
 }  // namespace cairn

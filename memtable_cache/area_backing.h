@@ -8,18 +8,18 @@
 
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "memtable_cache/backing.h"
 #include "memtable_cache/resctrl.h"
 
 namespace cairn {
 
-enum class SealBy { kStaying, kCopy };
-
-// The area is the pseudo-locked region of the reservation. If it has none, or is null, the area is a memory file of
-// `area_bytes` where segments are sealed by copy; else there is none: a class of service works on cores, not on pages.
-std::unique_ptr<Backing> NewAreaBacking(std::unique_ptr<CacheReservation> reservation, SealBy seal, size_t area_bytes);
+// The area is a memory file. Without `area_bytes` there is none, and segments are sealed in place. The reservation, if
+// it is not null, is of the cores that writers run on, and lasts as long as the backing.
+std::unique_ptr<Backing> NewAreaBacking(std::unique_ptr<CacheReservation> reservation,
+                                        std::optional<uint64_t> area_bytes);
 
 }  // namespace cairn

@@ -38,21 +38,7 @@ using test::FakeKernel;
 using test::Machine;
 
 constexpr size_t kSegment = 1 << 20;
-constexpr size_t kLocked = 4 << 20;
-
-// The pseudo-locked region; its device is a file here.
-std::unique_ptr<CacheReservation> LockedRegion(FakeKernel* kernel) {
-  EXPECT_OK(kernel->Write("schemata", "L3:0=ff\n"));  // four ways of 1 MiB are nobody's
-  ResctrlOptions options;
-  options.bytes = kLocked;
-  options.devices = kernel->root().string();
-  auto reservation = test::Acquire(kernel, options);
-  EXPECT_EQ(reservation->kind(), CacheReservationKind::kPseudoLocked) << reservation->report();
-  test::Put(kernel->root() / "device", std::string(reservation->bytes(), '\0'));
-  fs::remove_all(reservation->device());
-  fs::create_symlink(kernel->root() / "device", reservation->device());
-  return reservation;
-}
+constexpr size_t kArea = 4 << 20;
 
 struct Held {
   char* base = nullptr;
@@ -114,71 +100,52 @@ class Places {
   std::map<uint64_t, File> files_;
 };
 
-TEST(AreaTest, SealedSegmentsLeaveTheLockedRegion) {
-  FakeKernel kernel((Machine()));
-  auto reservation = LockedRegion(&kernel);
-  SegmentPool pool(NewAreaBacking(std::move(reservation), SealBy::kCopy, 0), kSegment, 0);
-  const std::string device = (kernel.root() / "device").string();
+TEST(AreaTest, SealedSegmentsLeaveTheArea) {
+  SegmentPool pool(NewAreaBacking(nullptr, kArea), 0);
   std::vector<Held> sealed;
+  uint64_t first = 0;
   for (int i = 0; i < 20; ++i) {
     const Held held = Claim(&pool);
-    const char with = static_cast<char>('a' + i);
-    Fill(held, with);
-    // All in the same locked pages.
-    ASSERT_EQ(test::Take(device).substr(64, kSegment - 64), std::string(kSegment - 64, with));
+    Fill(held, static_cast<char>('a' + i));
+    // All in the same pages.
+    uint64_t place = 0;
+    ASSERT_TRUE(Places().InFile(held.base, &place));
+    if (i == 0) first = place;
+    ASSERT_EQ(place, first);
     ASSERT_TRUE(pool.Seal(held.base, held.bytes, held.bytes));
+    ASSERT_FALSE(Places().InFile(held.base, &place));
     sealed.push_back(held);
     for (int j = 0; j <= i; ++j) ASSERT_TRUE(Holds(sealed[j], static_cast<char>('a' + j))) << i << " " << j;
   }
-  EXPECT_EQ(test::Take(device).substr(kSegment), std::string(kLocked - kSegment, '\0'));
   EXPECT_EQ(pool.GetStats().copied_bytes, 20 * kSegment);
   EXPECT_EQ(pool.GetStats().written_bytes, 20 * kSegment);
   for (const Held& held : sealed) pool.Release(held.base, held.bytes, true);
   EXPECT_EQ(pool.GetStats().copied_bytes, 0u);
 }
 
-TEST(AreaTest, WhatFindsNoRoomInTheLockedRegionLiesBesideIt) {
-  for (const SealBy seal : {SealBy::kCopy, SealBy::kStaying}) {
-    FakeKernel kernel((Machine()));
-    auto reservation = LockedRegion(&kernel);
-    SegmentPool pool(NewAreaBacking(std::move(reservation), seal, 0), kSegment, 0);
-    const Held large = Claim(&pool, true);
-    std::vector<Held> held(6);
-    for (Held& segment : held) segment = Claim(&pool);
-    const auto locked = [](const Held& segment) {
-      uint64_t place = 0;
-      return Places().InFile(segment.base, &place);
-    };
-    EXPECT_FALSE(locked(large));
-    for (size_t i = 0; i < held.size(); ++i) {
-      EXPECT_EQ(locked(held[i]), i < 4) << i;
-      Fill(held[i], static_cast<char>('a' + i));
-    }
-    EXPECT_FALSE(pool.Seal(held[5].base, kSegment, kSegment));
-    EXPECT_EQ(pool.Seal(held[1].base, kSegment, kSegment), seal == SealBy::kCopy);
-    pool.Release(held[0].base, kSegment, false);
-    const Held again = Claim(&pool);
-    EXPECT_TRUE(locked(again));
-    for (size_t i = 1; i < held.size(); ++i) EXPECT_TRUE(Holds(held[i], static_cast<char>('a' + i))) << i;
-    for (size_t i = 1; i < held.size(); ++i) pool.Release(held[i].base, kSegment, i == 1 && seal == SealBy::kCopy);
-    for (const Held& last : {again, large}) pool.Release(last.base, last.bytes, false);
-    EXPECT_EQ(pool.GetStats().claimed_bytes, 0u);
+TEST(AreaTest, WhatFindsNoRoomInTheAreaLiesBesideIt) {
+  SegmentPool pool(NewAreaBacking(nullptr, kArea), 0);
+  const Held large = Claim(&pool, true);
+  std::vector<Held> held(6);
+  for (Held& segment : held) segment = Claim(&pool);
+  const auto in_area = [](const Held& segment) {
+    uint64_t place = 0;
+    return Places().InFile(segment.base, &place);
+  };
+  EXPECT_FALSE(in_area(large));
+  for (size_t i = 0; i < held.size(); ++i) {
+    EXPECT_EQ(in_area(held[i]), i < 4) << i;
+    Fill(held[i], static_cast<char>('a' + i));
   }
-}
-
-TEST(AreaTest, ADeviceThatCannotBeMappedIsReported) {
-  FakeKernel kernel((Machine()));
-  auto reservation = LockedRegion(&kernel);
-  fs::remove(kernel.root() / "device");
-  SegmentPool pool(NewAreaBacking(std::move(reservation), SealBy::kCopy, kLocked), kSegment, 0);
-  const std::string report = pool.backing()->Report();
-  EXPECT_NE(report.find("cannot be mapped"), std::string::npos) << report;
-  EXPECT_NE(report.find("writers work in 4194304 bytes of a memory file"), std::string::npos) << report;
-  const Held held = Claim(&pool);
-  Fill(held, 'x');
-  EXPECT_TRUE(pool.Seal(held.base, kSegment, kSegment));
-  EXPECT_TRUE(Holds(held, 'x'));
-  pool.Release(held.base, kSegment, true);
+  EXPECT_FALSE(pool.Seal(held[5].base, kSegment, kSegment));
+  EXPECT_TRUE(pool.Seal(held[1].base, kSegment, kSegment));
+  pool.Release(held[0].base, kSegment, false);
+  const Held again = Claim(&pool);
+  EXPECT_TRUE(in_area(again));
+  for (size_t i = 1; i < held.size(); ++i) EXPECT_TRUE(Holds(held[i], static_cast<char>('a' + i))) << i;
+  for (size_t i = 1; i < held.size(); ++i) pool.Release(held[i].base, kSegment, i == 1);
+  for (const Held& last : {again, large}) pool.Release(last.base, last.bytes, false);
+  EXPECT_EQ(pool.GetStats().claimed_bytes, 0u);
 }
 
 #ifdef CAIRN_HAVE_PMEM
@@ -226,7 +193,7 @@ TEST(DurableAreaTest, ADeviceLendsWholeUnits) {
   ASSERT_OK(DurablePool::Start(std::move(file), 0, &made));
   const std::shared_ptr<DurablePool> durable = std::move(made);
   {
-    SegmentPool pool(NewDurableBacking(durable, 0, 2 * Backing::kRegionBytes), Backing::kRegionBytes, 0);
+    SegmentPool pool(NewDurableBacking(durable, 0, 2 * Backing::kRegionBytes), 0);
     for (const size_t bytes : {Backing::kRegionBytes, size_t{64} << 10}) {
       Held held;
       ASSERT_OK(pool.Claim(4096, bytes, SegmentOwner{1, 0}, &held.base, &held.bytes));
@@ -260,11 +227,9 @@ class Database {
     durable_ = std::move(made_);
     ResctrlOptions wanted;
     wanted.bytes = Backing::kRegionBytes;
-    wanted.pseudo_lock = false;
     auto cache = test::Acquire(&kernel_, wanted);
-    EXPECT_EQ(cache->kind(), CacheReservationKind::kClass) << cache->report();
-    pool_ = std::make_unique<SegmentPool>(NewDurableBacking(durable_, 0, Backing::kRegionBytes, std::move(cache)),
-                                          kSegmentBytes, 0);
+    EXPECT_GT(cache->bytes(), 0u) << cache->report();
+    pool_ = std::make_unique<SegmentPool>(NewDurableBacking(durable_, 0, Backing::kRegionBytes, std::move(cache)), 0);
     EXPECT_OK(durable_->Arm("a database", {"/a/directory", 1, 2}, 7, [this] { return written_; }));
   }
   ~Database() {
@@ -478,12 +443,11 @@ struct Costs {
 
 // Puts 16-byte keys and 100-byte values into memtables of 16 MiB, of which two are held, while others store
 // `noise` lines per put, each once. The pool is the production's; the cache is the model.
-Costs CostsOf(SealBy seal, int writer_ways, uint64_t noise) {
+Costs CostsOf(std::unique_ptr<Backing> backing, int writer_ways, uint64_t noise) {
   constexpr uint64_t kPuts = 600000;
   constexpr size_t kEntry = 4 + 1 + 16 + 8 + 1 + 100;
   constexpr size_t kMemtable = 16;  // segments
-  SegmentPool pool(seal == SealBy::kCopy ? NewAreaBacking(nullptr, seal, 2 << 20) : NewPlainBacking(), kSegment,
-                   64 << 20);
+  SegmentPool pool(std::move(backing), 64 << 20);
   CacheModel cache(writer_ways);
   struct Full : Held {
     bool copied;
@@ -535,9 +499,9 @@ TEST(CacheModelTest, WritersInAnAreaMissOnlyWhereOthersTakeItsLines) {
   printf(
       "lines of others per put | in place: misses per put, bytes written per byte | by copy | by copy, 4 of 16 ways\n");
   for (const uint64_t noise : {0, 4, 16, 64}) {
-    const Costs in_place = CostsOf(SealBy::kStaying, 0, noise);
-    const Costs copied = CostsOf(SealBy::kCopy, 0, noise);
-    const Costs locked = CostsOf(SealBy::kCopy, 4, noise);
+    const Costs in_place = CostsOf(NewPlainBacking(), 0, noise);
+    const Costs copied = CostsOf(NewAreaBacking(nullptr, 2 << 20), 0, noise);
+    const Costs locked = CostsOf(NewAreaBacking(nullptr, 2 << 20), 4, noise);
     printf("%3" PRIu64 " | %.3f %.2f | %.3f %.2f | %.3f %.2f\n", noise, in_place.misses, in_place.written,
            copied.misses, copied.written, locked.misses, locked.written);
     EXPECT_GT(in_place.misses, 1.9);

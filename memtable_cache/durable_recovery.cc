@@ -295,9 +295,8 @@ Status SyncDirectory(const rocksdb::DBOptions& options, const std::string& path)
 
 class Recovery {
  public:
-  Recovery(const rocksdb::DBOptions& options, std::string path, PmemFile* file, RecoveryReport* report,
-           const std::function<bool(RecoveryStep)>& reached)
-      : options_(options), path_(std::move(path)), file_(file), report_(report), reached_(reached) {}
+  Recovery(const rocksdb::DBOptions& options, std::string path, PmemFile* file, RecoveryReport* report)
+      : options_(options), path_(std::move(path)), file_(file), report_(report) {}
 
   // The MANIFEST is one that a repair has made.
   void AfterRepair(const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
@@ -345,16 +344,11 @@ class Recovery {
     Status s = Examine(&entries);
     if (!s.ok() || !report_->had_work) return s;
     if (report_->wal != 0) return Finish();
-    s = Reach(RecoveryStep::kChecked);
-    if (s.ok() && !entries.empty()) s = MakeWal(WalDirectory(options_, path_), entries);
+    if (!entries.empty()) s = MakeWal(WalDirectory(options_, path_), entries);
     return s.ok() ? Finish() : s;
   }
 
  private:
-  Status Reach(RecoveryStep step) {
-    return reached_ == nullptr || reached_(step) ? Status::OK() : Status::Aborted("stopped by the test");
-  }
-
   Status Foreign(const std::string& why) {
     return Status::InvalidArgument(
         file_->path(), "holds writes of database " + superblock_.database + " that are in no table, but " + why +
@@ -384,14 +378,11 @@ class Recovery {
     superblock_.phase = PoolPhase::kRecovering;
     superblock_.recovery_wal = number;
     s = StoreSuperblock(file_, &superblock_);
-    if (s.ok()) s = Reach(RecoveryStep::kPhaseStored);
     const std::string name = rocksdb::LogFileName(directory, number);
     const std::string unfinished = name + ".dbtmp";
     if (s.ok()) s = WriteWal(options_, unfinished, number, entries);
-    if (s.ok()) s = Reach(RecoveryStep::kWalWritten);
     if (s.ok()) s = options_.env->RenameFile(unfinished, name);
     if (s.ok()) s = SyncDirectory(options_, directory);
-    if (s.ok()) s = Reach(RecoveryStep::kWalNamed);
     if (s.ok()) report_->wal = number;
     return s;
   }
@@ -400,16 +391,14 @@ class Recovery {
     superblock_.phase = PoolPhase::kIdle;
     superblock_.repair = PoolRepair::kNone;
     superblock_.directory = DirectoryOf(path_);
-    Status s = StoreSuperblock(file_, &superblock_);
-    if (s.ok()) s = NotePoolIdle(options_.env, path_);
-    return s.ok() ? Reach(RecoveryStep::kDone) : s;
+    const Status s = StoreSuperblock(file_, &superblock_);
+    return s.ok() ? NotePoolIdle(options_.env, path_) : s;
   }
 
   const rocksdb::DBOptions& options_;
   const std::string path_;
   PmemFile* const file_;
   RecoveryReport* const report_;
-  const std::function<bool(RecoveryStep)>& reached_;
   Superblock superblock_;
   ManifestFacts facts_;
   std::unique_ptr<RebuiltFacts> rebuilt_;  // null: the MANIFEST is the one of the session
@@ -432,15 +421,14 @@ std::string RecoveryReport::ToString() const {
 }
 
 Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
-                       RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached) {
-  return Recovery(options, path, file, report, reached).Run();
+                       RecoveryReport* report) {
+  return Recovery(options, path, file, report).Run();
 }
 
 Status ExaminePoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
                        RecoveryReport* report) {
   std::vector<PoolEntry> entries;
-  const std::function<bool(RecoveryStep)> unstopped;
-  return Recovery(options, path, file, report, unstopped).Examine(&entries);
+  return Recovery(options, path, file, report).Examine(&entries);
 }
 
 Status ExamineForRepair(const rocksdb::DBOptions& options, const std::string& path, const PmemFile& file,
@@ -505,8 +493,7 @@ Status NoteRebuilt(PmemFile* file) {
 Status RecoverAfterRepair(const rocksdb::DBOptions& options, const std::string& path,
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families, PmemFile* file,
                           RecoveryReport* report) {
-  const std::function<bool(RecoveryStep)> unstopped;
-  Recovery recovery(options, path, file, report, unstopped);
+  Recovery recovery(options, path, file, report);
   recovery.AfterRepair(families);
   return recovery.Run();
 }

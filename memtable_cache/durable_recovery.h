@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,12 +24,8 @@ struct RecoveryReport {
   std::string ToString() const;
 };
 
-// The moments after which a crash must be survived; for tests.
-enum class RecoveryStep { kChecked, kPhaseStored, kWalWritten, kWalNamed, kDone };
-
-// `reached` returns whether to go on; tests stop there as a crash would.
 rocksdb::Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
-                                RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached = nullptr);
+                                RecoveryReport* report);
 
 // For a repair of the database, whose MANIFEST is damaged or missing: finds out that the pool file is this database's
 // and what it holds; has it wait for the repair, until when nobody else may recover it; and recovers it when a new

@@ -12,7 +12,6 @@
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 
 #include "db/dbformat.h"
 #include "gtest/gtest.h"
@@ -571,32 +570,6 @@ TEST(DurablePoolTest, AFailedSyncWhileArmingOrFinishing) {
   workload.file()->SetSyncFunction(nullptr);
 }
 
-TEST(DurablePoolTest, SyncsAtTheSameTimeAreOne) {
-  constexpr uint64_t kThreads = 8;
-  constexpr uint64_t kRounds = 50;
-  Workload workload(1);
-  ASSERT_OK(workload.Arm());
-  DurablePool* const pool = workload.pool();
-  const uint64_t before = pool->sync_counts().syncs;
-  // The first sync of a round lasts until all have asked for one.
-  uint64_t asked = 0;
-  workload.file()->SetSyncFunction([&] {
-    while (pool->sync_counts().asked < asked + kThreads) std::this_thread::yield();
-    return Status::OK();
-  });
-  for (uint64_t round = 0; round < kRounds; ++round) {
-    asked = pool->sync_counts().asked;
-    std::vector<std::thread> threads;
-    for (uint64_t t = 0; t < kThreads; ++t) threads.emplace_back([&] { EXPECT_OK(pool->Sync()); });
-    for (std::thread& thread : threads) thread.join();
-  }
-  workload.file()->SetSyncFunction(nullptr);
-  EXPECT_EQ(pool->sync_counts().asked, kThreads * kRounds);
-  const uint64_t syncs = pool->sync_counts().syncs - before;
-  EXPECT_GE(syncs, kRounds);
-  EXPECT_LE(syncs, 2 * kRounds) << "who came while one ran shares the next";
-}
-
 // The proof that SurvivesALossOfPowerAtAnyMoment can fail: entries that are persisted after the tail that covers them.
 TEST(DurablePoolTest, AMediumThatForgetsEntriesIsSeen) {
   std::mt19937_64 random(Seed());
@@ -719,16 +692,6 @@ TEST(DurablePoolTest, TruncationIsSeen) {
     const Status s = Recovered(*OpenFile(path, 0), workload.facts(), &found);
     EXPECT_TRUE(s.IsCorruption()) << bytes << ": " << s.ToString();
   }
-  unlink(path.c_str());
-}
-
-TEST(DurablePoolTest, OneOwnerAtATime) {
-  const std::string path = NewPath();
-  const auto file = OpenFile(path, 65536);
-  PmemFileOptions options;
-  options.path = path;
-  std::unique_ptr<PmemFile> second;
-  EXPECT_TRUE(PmemFile::Open(options, &second).IsBusy());
   unlink(path.c_str());
 }
 

@@ -31,15 +31,14 @@ uint64_t WordOf(uint64_t hash, const void* address, uint64_t flag) {
   return (hash & kTag) | flag | reinterpret_cast<uint64_t>(address);
 }
 
-// Links a node of `height` in front of the first node that `before` does not hold for.
-template <class Before>
-void LinkInto(HashIndex::Head* head, HashIndex::Node* node, int height, const Before& before) {
+// Links a node of `height` behind the nodes of larger tags.
+void LinkInto(HashIndex::Head* head, HashIndex::Node* node, int height) {
   HashIndex::Node* at = nullptr;  // null: the head
   HashIndex::Node* previous[kMaxLevels];
   for (int level = static_cast<int>(head->levels) - 1; level >= 0; --level) {
     for (;;) {
       HashIndex::Node* const next = at == nullptr ? head->after(level) : at->after(level);
-      if (next == nullptr || !before(next)) break;
+      if (next == nullptr || next->tag <= node->tag) break;
       at = next;
     }
     previous[level] = at;
@@ -52,14 +51,14 @@ void LinkInto(HashIndex::Head* head, HashIndex::Node* node, int height, const Be
   }
 }
 
-template <class Before>
-const HashIndex::Node* FirstNotBefore(const HashIndex::Head* head, const Before& before) {
+// The node of the largest tag up to this one.
+const HashIndex::Node* NewestUpTo(const HashIndex::Head* head, uint64_t tag) {
   const HashIndex::Node* at = nullptr;
   const HashIndex::Node* next = nullptr;
   for (int level = static_cast<int>(head->levels) - 1; level >= 0; --level) {
     for (;;) {
       next = at == nullptr ? head->after(level) : at->after(level);
-      if (next == nullptr || !before(next)) break;
+      if (next == nullptr || next->tag <= tag) break;
       at = next;
     }
   }
@@ -79,9 +78,7 @@ HashIndex::Table::Table(size_t slots)
 HashIndex::~HashIndex() = default;
 
 void HashIndex::Versions::Next() {
-  const Node* const here = node_;
-  node_ = here == nullptr ? nullptr : here->after(0);
-  if (node_ != nullptr && among_keys_ && KeyOf(node_->entry).user_key != KeyOf(here->entry).user_key) node_ = nullptr;
+  node_ = node_ == nullptr ? nullptr : node_->after(0);
   entry_ = node_ == nullptr ? nullptr : node_->entry;
 }
 
@@ -104,22 +101,8 @@ void HashIndex::Grow(size_t slots) {
     const uint64_t word = old->words[i].load(std::memory_order_relaxed);
     if (word == 0) continue;
     size_t at = bigger->Home(HashOf(KeyOf(EntryOf(word)).user_key));
-    size_t probes = 0;
-    while (probes < kMaxProbe && bigger->words[at].load(std::memory_order_relaxed) != 0) {
-      at = (at + 1) & bigger->mask;
-      ++probes;
-    }
-    if (probes < kMaxProbe) {
-      bigger->words[at].store(word, std::memory_order_relaxed);
-      continue;
-    }
-    if ((word & kHasVersions) == 0) {
-      AddToKeys(EntryOf(word), KeyOf(EntryOf(word)).tag);
-    } else {
-      for (const Node* node = HeadOf(word)->after(0); node != nullptr; node = node->after(0)) {
-        AddToKeys(node->entry, node->tag);
-      }
-    }
+    while (bigger->words[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & bigger->mask;
+    bigger->words[at].store(word, std::memory_order_relaxed);
   }
   memory_bytes_.fetch_add(slots * sizeof(uint64_t), std::memory_order_relaxed);
   table_.store(bigger.get(), std::memory_order_release);
@@ -149,12 +132,9 @@ void HashIndex::AddHashed(const char* entry, uint64_t hash) {
   Table* table = table_.load(std::memory_order_relaxed);
   const EntryKey key = KeyOf(entry);
   size_t at = table->Home(hash);
-  for (size_t probes = 0; probes < kMaxProbe; ++probes, at = (at + 1) & table->mask) {
+  for (;; at = (at + 1) & table->mask) {
     const uint64_t word = table->words[at].load(std::memory_order_relaxed);
     if (word == 0) {
-      // By (4) it may be in the list, if the table was smaller when it came.
-      if (keys_head_.load(std::memory_order_relaxed) != nullptr && FindAmongKeys({key.user_key, UINT64_MAX}).Valid())
-        break;
       table->words[at].store(WordOf(hash, entry, 0), std::memory_order_release);
       ++keys_;
       return;
@@ -164,11 +144,9 @@ void HashIndex::AddHashed(const char* entry, uint64_t hash) {
       return;
     }
   }
-  AddToKeys(entry, key.tag);
 }
 
 void HashIndex::AddVersion(std::atomic<uint64_t>* slot, uint64_t word, const char* entry, uint64_t tag) {
-  const auto newer_than = [](uint64_t than) { return [than](const Node* node) { return node->tag > than; }; };
   Head* head = nullptr;
   if ((word & kHasVersions) != 0) {
     head = HeadOf(word);
@@ -188,37 +166,11 @@ void HashIndex::AddVersion(std::atomic<uint64_t>* slot, uint64_t word, const cha
     head = higher;
   }
   const int height = RandomHeight(head->levels);
-  LinkInto(head, NewNode(entry, tag, height), height, newer_than(tag));
+  LinkInto(head, NewNode(entry, tag, height), height);
   ++head->nodes;
   if (full || (word & kHasVersions) == 0) {
     slot->store((word & kTag) | kHasVersions | reinterpret_cast<uint64_t>(head), std::memory_order_release);
   }
-}
-
-bool HashIndex::KeyBefore(const Node* node, const EntryKey& key) {
-  const int order = KeyOf(node->entry).user_key.compare(key.user_key);
-  return order != 0 ? order < 0 : node->tag > key.tag;
-}
-
-void HashIndex::AddToKeys(const char* entry, uint64_t tag) {
-  Head* head = keys_head_.load(std::memory_order_relaxed);
-  if (head == nullptr) head = NewHead(kMaxLevels);
-  const EntryKey key = KeyOf(entry);
-  const int height = RandomHeight(head->levels);
-  LinkInto(head, NewNode(entry, tag, height), height, [&](const Node* node) { return KeyBefore(node, key); });
-  keys_head_.store(head, std::memory_order_release);
-}
-
-HashIndex::Versions HashIndex::FindAmongKeys(const EntryKey& key) const {
-  Versions found;
-  const Head* const head = keys_head_.load(std::memory_order_acquire);
-  if (head == nullptr) return found;
-  const Node* const node = FirstNotBefore(head, [&](const Node* each) { return KeyBefore(each, key); });
-  if (node == nullptr || KeyOf(node->entry).user_key != key.user_key) return found;
-  found.node_ = node;
-  found.entry_ = node->entry;
-  found.among_keys_ = true;
-  return found;
 }
 
 // Nodes and heads; aligned to a pointer.
@@ -262,9 +214,9 @@ HashIndex::Versions HashIndex::FindHashed(const EntryKey& key, uint64_t hash) co
   const Table* table = table_.load(std::memory_order_acquire);
   if (table == nullptr) return found;
   size_t at = table->Home(hash);
-  for (size_t probes = 0; probes < kMaxProbe; ++probes, at = (at + 1) & table->mask) {
+  for (;; at = (at + 1) & table->mask) {
     const uint64_t word = table->words[at].load(std::memory_order_acquire);
-    if (word == 0) break;
+    if (word == 0) return found;
     if (((word ^ hash) & kTag) != 0) continue;
     if ((word & kHasVersions) == 0) {
       const char* entry = reinterpret_cast<const char*>(word & kAddress);
@@ -275,11 +227,10 @@ HashIndex::Versions HashIndex::FindHashed(const EntryKey& key, uint64_t hash) co
     }
     const Head* const head = HeadOf(word);
     if (KeyOf(head->after(0)->entry).user_key != key.user_key) continue;
-    found.node_ = FirstNotBefore(head, [&](const Node* node) { return node->tag > key.tag; });
+    found.node_ = NewestUpTo(head, key.tag);
     if (found.node_ != nullptr) found.entry_ = found.node_->entry;
     return found;
   }
-  return FindAmongKeys(key);
 }
 
 }  // namespace cairn

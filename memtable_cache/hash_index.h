@@ -2,15 +2,13 @@
 //
 // Open addressing, one 8-byte word per key: 15 bits of the hash and the address of the key's only entry, or of the list
 // of its versions. Lists of versions are skip lists: to add a version, or to find the one that a snapshot sees, takes
-// O(log versions) steps in whatever order they come. Keys that find no place within kMaxProbe words of where they
-// belong, as those of equal hashes would, lie in a skip list of keys.
+// O(log versions) steps in whatever order they come.
 //
 // Invariants
 //   (1) A word changes from empty to an entry, from there to a list, from there to a list with more levels, never back.
-//   (2) A list is strictly descending in tag; the list of keys ascends in key, and descends in tag within a key.
-//   (3) The table is never more than 5/8 full.
-//   (4) A key lies within kMaxProbe words behind its home, without an empty word between them, or in the list of keys.
-//       While the table grows, keys are copied to the list, and the table that is read then has all of them itself.
+//   (2) A list is strictly descending in tag.
+//   (3) A table is never more than 5/8 full, neither the one in use nor one that was outgrown: every probe ends.
+//   (4) A key lies at its home or behind it, without an empty word between them.
 //
 // Thread-safety: one writer (Add, Reserve); any number of readers, without locks, also while it grows. Memory of
 // a table that was outgrown is freed with the index.
@@ -62,12 +60,10 @@ class HashIndex {
     friend class HashIndex;
     const char* entry_ = nullptr;
     const Node* node_ = nullptr;  // null: it is the only version
-    bool among_keys_ = false;     // node_ is of the list of keys
   };
 
-  // Nobody who chooses keys should know the hash's seed. Tests may keep some bits of the hashes only.
-  explicit HashIndex(const KeyHash& hash, uint64_t kept_bits = UINT64_MAX)
-      : hash_(hash), kept_bits_(kept_bits), random_(hash.seed() | 1) {}
+  // Nobody who chooses keys may know the hash's seed: keys of equal hashes are looked for one after the other.
+  explicit HashIndex(const KeyHash& hash) : hash_(hash), random_(hash.seed() | 1) {}
   ~HashIndex();
   HashIndex(const HashIndex&) = delete;
   HashIndex& operator=(const HashIndex&) = delete;
@@ -79,7 +75,7 @@ class HashIndex {
   // Many at once hide the latency of the table's cache lines.
   void AddAll(const char* const* entries, size_t count);
 
-  uint64_t HashOf(const rocksdb::Slice& user_key) const { return hash_(user_key) & kept_bits_; }
+  uint64_t HashOf(const rocksdb::Slice& user_key) const { return hash_(user_key); }
   // Versions of `key.user_key`, which has this hash, with tags up to `key.tag`. Sees every entry whose Add returned
   // before.
   Versions FindHashed(const EntryKey& key, uint64_t hash) const;
@@ -89,8 +85,6 @@ class HashIndex {
   // The writer's.
   size_t keys() const { return keys_; }
   size_t KeysBeforeGrowth() const { return (table_.load(std::memory_order_relaxed)->mask + 1) * 5 / 8 - keys_; }
-
-  static constexpr size_t kMaxProbe = 256;
 
  private:
   struct Free {
@@ -107,10 +101,6 @@ class HashIndex {
 
   void AddHashed(const char* entry, uint64_t hash);
   void AddVersion(std::atomic<uint64_t>* slot, uint64_t word, const char* entry, uint64_t tag);
-  void AddToKeys(const char* entry, uint64_t tag);
-  // Whether the node comes before the place of (key, tag): the order of the list of keys.
-  static bool KeyBefore(const Node* node, const EntryKey& key);
-  Versions FindAmongKeys(const EntryKey& key) const;
 
   Head* NewHead(uint64_t levels);
   Node* NewNode(const char* entry, uint64_t tag, int height);
@@ -119,10 +109,8 @@ class HashIndex {
   void Grow(size_t slots);
 
   const KeyHash hash_;
-  const uint64_t kept_bits_;
   uint64_t random_;
   std::atomic<Table*> table_{nullptr};
-  std::atomic<Head*> keys_head_{nullptr};  // of the list of keys; null: it is empty
   size_t keys_ = 0;
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<char[]>> chunks_;

@@ -449,6 +449,9 @@ TEST_F(PoolPresenceTest, DamageIsNamed) {
   fs::copy(path_, dir_ / "copy");
   fs::resize_file(path_ + "/CAIRN_POOL", 1 << 20);
   ExpectRefused("CAIRN_POOL");
+  rocksdb::DB* db = nullptr;
+  EXPECT_TRUE(cairn::Open(DurableOptions(""), path_, &db).IsCorruption());
+  EXPECT_EQ(fs::file_size(path_ + "/CAIRN_POOL"), uint64_t{1} << 20);
   fs::remove_all(path_);
   fs::copy(dir_ / "copy", path_);
   fs::resize_file(path_ + "/CAIRN_POOL_NOTE", 30);

@@ -267,25 +267,6 @@ bool CacheReservation::MakeGroup() {
   return false;
 }
 
-bool CacheReservation::PseudoLock(const ResctrlOptions& options, const Cache& cache, int ways) {
-  const std::string schemata =
-      "L3:" + std::to_string(cache.domain) + "=" + Hex(ContiguousWays(cache.unused, ways)) + "\n";
-  Status s = tree_->Write(group_ + "/mode", "pseudo-locksetup\n");
-  if (s.ok()) s = tree_->Write(group_ + "/schemata", schemata);
-  std::string mode;
-  if (s.ok()) s = tree_->Read(group_ + "/mode", &mode);
-  if (s.ok() && TrimmedLine(mode) == "pseudo-locked") {
-    kind_ = CacheReservationKind::kPseudoLocked;
-    bytes_ = ways * cache.way_bytes;
-    device_ = options.devices + "/" + group_;
-    Say("pseudo-locked " + std::to_string(bytes_) + " bytes of cache " + std::to_string(cache.domain));
-    return true;
-  }
-  Say("no pseudo-locking: " + (s.ok() ? "the kernel did not lock the region" : s.ToString()) + LastError());
-  tree_->Write(group_ + "/mode", "shareable\n").PermitUncheckedError();
-  return false;
-}
-
 bool CacheReservation::MakeClass(const ResctrlOptions& options, const Cache& cache, int ways) {
   const std::string ours = "L3:" + std::to_string(cache.domain) + "=" + Hex(ContiguousWays(cache.unused, ways)) + "\n";
   Status s = tree_->Write(group_ + "/schemata", ours);
@@ -295,7 +276,6 @@ bool CacheReservation::MakeClass(const ResctrlOptions& options, const Cache& cac
     Say("no cache class: " + s.ToString() + LastError());
     return false;
   }
-  kind_ = CacheReservationKind::kClass;
   bytes_ = ways * cache.way_bytes;
   Say("cores " + cores + " have " + std::to_string(bytes_) + " bytes of cache " + std::to_string(cache.domain) +
       " to themselves (" + std::to_string(ways) + " ways)");
@@ -324,10 +304,7 @@ std::unique_ptr<CacheReservation> CacheReservation::Acquire(const ResctrlOptions
                 " ways of the cache belongs to a class already; take some from the default class (its schemata file)");
     return result;
   }
-  if (!result->MakeGroup() ||
-      !((options.pseudo_lock && result->PseudoLock(options, cache, ways)) || result->MakeClass(options, cache, ways))) {
-    result->Release();
-  }
+  if (!result->MakeGroup() || !result->MakeClass(options, cache, ways)) result->Release();
   return result;
 }
 

@@ -1,6 +1,5 @@
-// Keeps a part of the last-level cache for this process, through the kernel's resctrl file system: a pseudo-locked
-// region where the kernel and the processor offer that, else a class of service (CAT) for the process's cores, with
-// ways that no other class may fill.
+// Keeps a part of the last-level cache for this process, through the kernel's resctrl file system: a class of service
+// (CAT) for the process's cores, with ways that no other class may fill.
 //
 // Invariants
 //   (1) Nothing that somebody else has configured changes: existing groups are read, never written. Ways must belong to
@@ -9,12 +8,12 @@
 //       Groups of other names, and of processes in other PID namespaces, are never touched.
 //   (3) What was made is removed when the CacheReservation dies.
 //
-// A machine that lacks any of this is no error: the reservation is then kNone, and its report says what was missing.
+// A machine that lacks any of this is no error: the reservation then has no bytes, and its report says what is missing.
 //
 // Thread-safety: a CacheReservation is immutable once acquired. Two processes may acquire at the same time.
 //
-// Sources: Linux Documentation/arch/x86/resctrl.rst; CacheKV (ICDE 2023), section III-A for the class of service and
-// footnote 4 for the pseudo-locked region.
+// Sources: Linux Documentation/arch/x86/resctrl.rst; CacheKV (ICDE 2023), section III-A. Its pseudo-locked region is
+// left out: of processors whose last-level cache has ways, Linux locks those of Broadwell servers only.
 
 #pragma once
 
@@ -47,8 +46,6 @@ std::unique_ptr<ResctrlTree> OpenResctrlTree(const std::string& root);
 struct ResctrlOptions {
   // Where the resctrl file system is mounted.
   std::string root = "/sys/fs/resctrl";
-  // The folder of pseudo-lock devices.
-  std::string devices = "/dev/pseudo_lock";
   // Where processes are looked up, to tell stale groups.
   std::string proc = "/proc";
   // Cache to keep, in bytes; rounded up to whole ways, and to the fewest that the processor accepts.
@@ -57,11 +54,7 @@ struct ResctrlOptions {
   std::string cores;
   // The cache (resctrl's domain) to use; -1: that of the first core.
   int domain = -1;
-  // Whether pseudo-locking is tried: its memory is the kernel's, not a file's.
-  bool pseudo_lock = true;
 };
-
-enum class CacheReservationKind { kNone, kClass, kPseudoLocked };
 
 class CacheReservation {
  public:
@@ -73,11 +66,8 @@ class CacheReservation {
   CacheReservation(const CacheReservation&) = delete;
   CacheReservation& operator=(const CacheReservation&) = delete;
 
-  CacheReservationKind kind() const { return kind_; }
-  // Of the pseudo-locked region or of the class's ways in its domain; 0 for kNone.
+  // Of the class's ways in its domain; 0: there is no class.
   uint64_t bytes() const { return bytes_; }
-  // The device to mmap (MAP_SHARED, by a thread bound to the region's cores); empty unless kPseudoLocked.
-  const std::string& device() const { return device_; }
   // What was had and what was not, one fact a line, for the log and `cairn stats`.
   const std::string& report() const { return report_; }
   // The same in one line.
@@ -98,15 +88,12 @@ class CacheReservation {
   void RemoveStaleGroups(const ResctrlOptions& options);
   bool ReadCache(const ResctrlOptions& options, Cache* cache);
   bool MakeGroup();
-  bool PseudoLock(const ResctrlOptions& options, const Cache& cache, int ways);
   bool MakeClass(const ResctrlOptions& options, const Cache& cache, int ways);
   std::string LastError();
   void Release();
 
   std::unique_ptr<ResctrlTree> tree_;
-  CacheReservationKind kind_ = CacheReservationKind::kNone;
   uint64_t bytes_ = 0;
-  std::string device_;
   std::string report_;
   std::string name_;   // of this process's group
   std::string group_;  // as made; empty: none

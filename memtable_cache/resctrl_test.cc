@@ -35,52 +35,32 @@ TEST(ResctrlTest, NoneMounted) {
   ResctrlOptions options;
   options.root = "/nonexistent/resctrl";
   const auto reservation = CacheReservation::Acquire(options);
-  EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
+  EXPECT_EQ(reservation->bytes(), 0u);
   EXPECT_TRUE(Says(*reservation, "no resctrl file system at /nonexistent/resctrl")) << reservation->report();
 }
 
-TEST(ResctrlTest, PseudoLocksUnusedWays) {
+TEST(ResctrlTest, TakesUnusedWays) {
   FakeKernel kernel((Machine()));
-  ASSERT_TRUE(kernel.Write("schemata", "L3:0=ff\n").ok());  // the machine's owner leaves four ways to nobody
-  {
-    const auto reservation = Acquire(&kernel, Wanting(3));
-    ASSERT_EQ(reservation->kind(), CacheReservationKind::kPseudoLocked) << reservation->report();
-    EXPECT_EQ(reservation->bytes(), uint64_t{3} << 20);
-    ASSERT_EQ(kernel.Groups().size(), 1u);
-    const std::string group = *kernel.Groups().begin();
-    EXPECT_EQ(reservation->device(), "/dev/pseudo_lock/" + group);
-    EXPECT_EQ(kernel.ModeOf(group), "pseudo-locked");
-    EXPECT_EQ(kernel.MaskOf(group, 0), 0xe00u);
-    EXPECT_EQ(kernel.MaskOf("", 0), 0xffu);
-  }
-  EXPECT_TRUE(kernel.Groups().empty());
-  EXPECT_EQ(kernel.MaskOf("", 0), 0xffu);
-}
-
-TEST(ResctrlTest, ClassWherePseudoLockingIsMissing) {
-  Machine machine;
-  machine.pseudo_lock = false;
-  FakeKernel kernel(machine);
   ASSERT_TRUE(kernel.Write("schemata", "L3:1=3f\n").ok());
   ResctrlOptions options = Wanting(4);
   options.domain = 1;
   options.cores = "2-3";
   {
     const auto reservation = Acquire(&kernel, options);
-    ASSERT_EQ(reservation->kind(), CacheReservationKind::kClass) << reservation->report();
-    EXPECT_TRUE(Says(*reservation, "Pseudo-locking not supported")) << reservation->report();
-    EXPECT_TRUE(reservation->device().empty());
+    ASSERT_EQ(reservation->bytes(), uint64_t{4} << 20) << reservation->report();
+    ASSERT_EQ(kernel.Groups().size(), 1u);
     const std::string group = *kernel.Groups().begin();
     EXPECT_EQ(kernel.MaskOf(group, 1), 0xf00u);
     EXPECT_EQ(Take(kernel.root() / group / "cpus_list"), "2-3\n");
   }
   EXPECT_TRUE(kernel.Groups().empty());
+  EXPECT_EQ(kernel.MaskOf("", 1), 0x3fu);
 }
 
 TEST(ResctrlTest, LeavesFullMachinesAlone) {
   FakeKernel kernel((Machine()));
   const auto reservation = Acquire(&kernel, Wanting(3));
-  EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
+  EXPECT_EQ(reservation->bytes(), 0u);
   EXPECT_TRUE(Says(*reservation, "take some from the default class")) << reservation->report();
   EXPECT_EQ(kernel.writes(), 0);
   EXPECT_TRUE(kernel.Groups().empty());
@@ -93,19 +73,17 @@ TEST(ResctrlTest, OutOfClasses) {
   ASSERT_TRUE(kernel.Write("schemata", "L3:0=ff\n").ok());
   ASSERT_TRUE(kernel.MakeGroup("theirs").ok());
   const auto reservation = Acquire(&kernel, Wanting(2));
-  EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
+  EXPECT_EQ(reservation->bytes(), 0u);
   EXPECT_TRUE(Says(*reservation, "Out of CLOSIDs")) << reservation->report();
 }
 
 TEST(ResctrlTest, RefusedCoresUndoEverything) {
-  Machine machine;
-  machine.pseudo_lock = false;
-  FakeKernel kernel(machine);
+  FakeKernel kernel((Machine()));
   ASSERT_TRUE(kernel.Write("schemata", "L3:0=3ff\n").ok());
   ResctrlOptions options = Wanting(2);
   options.cores = "99";
   const auto reservation = Acquire(&kernel, options);
-  EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
+  EXPECT_EQ(reservation->bytes(), 0u);
   EXPECT_TRUE(Says(*reservation, "Can only assign online CPUs")) << reservation->report();
   EXPECT_EQ(kernel.MaskOf("", 0), 0x3ffu);
   EXPECT_TRUE(kernel.Groups().empty());
@@ -121,7 +99,7 @@ TEST(ResctrlTest, SizesAreRoundedToWhatTheProcessorTakes) {
   EXPECT_EQ(Acquire(&kernel, options)->bytes(), uint64_t{4} << 20);
   options.bytes = uint64_t{12} << 20;
   const auto all = Acquire(&kernel, options);
-  EXPECT_EQ(all->kind(), CacheReservationKind::kNone);
+  EXPECT_EQ(all->bytes(), 0u);
   EXPECT_TRUE(Says(*all, "too few")) << all->report();
 }
 

@@ -1,12 +1,11 @@
 // Iterators over a memtable that is being written: rounds of some puts and one new iterator, that seeks and reads some
 // rows, on a sub-MemTable and on RocksDB's skip list in turns.
 //
-//   scan_bench [text-]rep REPETITIONS             the memtable alone
-//   scan_bench [text-]db REPETITIONS [MEMTABLES]  DB::Put and DB::NewIterator; all but one of the memtables are full
-//   scan_bench --steps [text-]rep|db PUTS ROWS    instructions per round (no counters needed)
+//   scan_bench [--text] REPETITIONS [MEMTABLES]  DB::Put and DB::NewIterator; all but one of the memtables are full
+//   scan_bench [--text] --steps PUTS ROWS        instructions per round (no counters needed)
 //
 // No WAL and no flush, 100-byte values, a write buffer of 64 MB with 300,000 entries before the first round. Keys have
-// 16 bytes: random ones, or (with "text-") a Kafka store's, which are numbers in decimal behind a word. Prints for each
+// 16 bytes: random ones, or (with --text) a Kafka store's, which are numbers in decimal behind a word. Prints for each
 // number of puts per iterator and of rows the medians over the repetitions: processor time per put and per iterator
 // of either, and how many times as many rounds the sub-MemTable makes in a second of it.
 
@@ -22,12 +21,9 @@
 #include <vector>
 
 #include "cairn/memtable.h"
-#include "db/memtable.h"
-#include "memory/concurrent_arena.h"
 #include "rocksdb/db.h"
 #include "rocksdb/port/open_into.h"
 #include "test/testutil/single_step.h"
-#include "util/coding.h"
 #include "util/mix64.h"
 #include "util/rocksdb_names.h"
 
@@ -62,67 +58,14 @@ class Key {
   char bytes_[kBytes + 1];
 };
 
-class Store {
- public:
-  virtual ~Store() = default;
-  virtual void Put(uint64_t number) = 0;
-  // Reads rows from the first key that is not before this one; the bytes they have.
-  virtual size_t Scan(uint64_t number, uint64_t rows) = 0;
-
- protected:
-  const std::string value_ = std::string(100, 'v');
-};
-
 std::shared_ptr<rocksdb::MemTableRepFactory> NewFactory(bool sub) {
   if (sub) return NewSubMemTableFactory(SubMemTableOptions());
   return std::make_shared<rocksdb::SkipListFactory>();
 }
 
-class RepStore : public Store {
+class Store {
  public:
-  explicit RepStore(bool sub)
-      : factory_(NewFactory(sub)),
-        internal_(rocksdb::BytewiseComparator()),
-        comparator_(internal_),
-        arena_(kWriteBuffer / 8),
-        rep_(factory_->CreateMemTableRep(comparator_, &arena_, nullptr, nullptr)) {}
-
-  void Put(uint64_t number) override {
-    const Key key(number);
-    char* to = nullptr;
-    const rocksdb::KeyHandle handle = rep_->Allocate(1 + 24 + 1 + value_.size(), &to);
-    to = rocksdb::EncodeVarint32(to, 24);
-    memcpy(to, key.slice().data(), 16);
-    rocksdb::EncodeFixed64(to + 16, rocksdb::PackSequenceAndType(++sequence_, rocksdb::kTypeValue));
-    to = rocksdb::EncodeVarint32(to + 24, static_cast<uint32_t>(value_.size()));
-    memcpy(to, value_.data(), value_.size());
-    rep_->InsertConcurrently(handle);
-  }
-
-  size_t Scan(uint64_t number, uint64_t rows) override {
-    const Key key(number);
-    const rocksdb::InternalKey target(key.slice(), sequence_, rocksdb::kValueTypeForSeek);
-    size_t bytes = 0;
-    const std::unique_ptr<rocksdb::MemTableRep::Iterator> iterator(rep_->GetIterator(nullptr));
-    for (iterator->Seek(target.Encode(), nullptr); rows > 0 && iterator->Valid(); --rows, iterator->Next()) {
-      const Slice row = rocksdb::GetLengthPrefixedSlice(iterator->key());
-      bytes += row.size() + rocksdb::GetLengthPrefixedSlice(row.data() + row.size()).size();
-    }
-    return bytes;
-  }
-
- private:
-  const std::shared_ptr<rocksdb::MemTableRepFactory> factory_;
-  const rocksdb::InternalKeyComparator internal_;
-  const rocksdb::MemTable::KeyComparator comparator_;
-  rocksdb::ConcurrentArena arena_;
-  const std::unique_ptr<rocksdb::MemTableRep> rep_;
-  uint64_t sequence_ = 0;
-};
-
-class DbStore : public Store {
- public:
-  DbStore(bool sub, int memtables) : path_("/dev/shm/scan_bench." + std::to_string(getpid()) + (sub ? "s" : "l")) {
+  Store(bool sub, int memtables) : path_("/dev/shm/scan_bench." + std::to_string(getpid()) + (sub ? "s" : "l")) {
     options_.create_if_missing = true;
     options_.write_buffer_size = kWriteBuffer;
     options_.min_write_buffer_number_to_merge = memtables + 1;
@@ -138,14 +81,18 @@ class DbStore : public Store {
       if (i % 64 == 0) db_->GetIntProperty(rocksdb::DB::Properties::kNumImmutableMemTable, &full);
     }
   }
-  ~DbStore() override {
+  ~Store() {
     db_.reset();
     rocksdb::DestroyDB(path_, options_).PermitUncheckedError();
   }
 
-  void Put(uint64_t number) override { Check(db_->Put(write_options_, Key(number).slice(), value_)); }
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
 
-  size_t Scan(uint64_t number, uint64_t rows) override {
+  void Put(uint64_t number) { Check(db_->Put(write_options_, Key(number).slice(), value_)); }
+
+  // Reads rows from the first key that is not before this one; the bytes they have.
+  size_t Scan(uint64_t number, uint64_t rows) {
     size_t bytes = 0;
     const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(rocksdb::ReadOptions()));
     for (iterator->Seek(Key(number).slice()); rows > 0 && iterator->Valid(); --rows, iterator->Next()) {
@@ -155,6 +102,7 @@ class DbStore : public Store {
   }
 
  private:
+  const std::string value_ = std::string(100, 'v');
   const std::string path_;
   rocksdb::Options options_;
   rocksdb::WriteOptions write_options_;
@@ -190,24 +138,19 @@ struct Side {
   }
 };
 
-std::unique_ptr<Store> NewStore(bool db, bool sub, int memtables) {
-  if (db) return std::make_unique<DbStore>(sub, memtables);
-  return std::make_unique<RepStore>(sub);
-}
-
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-void Measure(bool db, int repetitions, int memtables) {
+void Measure(int repetitions, int memtables) {
   constexpr size_t kShapes = std::size(kPuts) * std::size(kRows);
   // Per shape and repetition: put and iterator of the skip list, of the sub-MemTable, and the ratio of rounds.
   std::vector<double> all[kShapes][5];
   for (int r = 0; r < repetitions; ++r) {
     Side sides[2];
     for (int sub = 0; sub < 2; ++sub) {
-      sides[sub].store = NewStore(db, sub == 1, memtables);
+      sides[sub].store = std::make_unique<Store>(sub == 1, memtables);
       sides[sub].Fill();
     }
     for (size_t shape = 0; shape < kShapes; ++shape) {
@@ -236,14 +179,14 @@ void Measure(bool db, int repetitions, int memtables) {
   }
 }
 
-void CountSteps(bool db, uint64_t puts, uint64_t rows) {
+void CountSteps(uint64_t puts, uint64_t rows) {
   const uint64_t rounds = std::max<uint64_t>(2, 200 / puts);
   for (const bool sub : {false, true}) {
     uint64_t steps = 0;
     const int end = RunBySteps(
         [&] {
           Side side;
-          side.store = NewStore(db, sub, 1);
+          side.store = std::make_unique<Store>(sub, 1);
           side.Fill();
           for (uint64_t i = 0; i < 5 * rounds; ++i) side.Round(puts, rows);
           MarkSteps(StepMark::kBegin);
@@ -258,18 +201,16 @@ void CountSteps(bool db, uint64_t puts, uint64_t rows) {
   }
 }
 
-int Main(const std::vector<std::string>& words) {
+int Main(std::vector<std::string> words) {
+  text_keys = !words.empty() && words[0] == "--text";
+  if (text_keys) words.erase(words.begin());
   const auto number = [&](size_t i) { return std::strtoull(words[i].c_str(), nullptr, 10); };
-  const bool steps = words.size() == 4 && words[0] == "--steps";
-  std::string mode = words.empty() ? "" : words[steps ? 1 : 0];
-  text_keys = mode.rfind("text-", 0) == 0;
-  if (text_keys) mode = mode.substr(5);
-  if (steps) {
-    CountSteps(mode == "db", number(2), number(3));
-  } else if (words.size() == 2 || words.size() == 3) {
-    Measure(mode == "db", static_cast<int>(number(1)), words.size() == 3 ? static_cast<int>(number(2)) : 1);
+  if (words.size() == 3 && words[0] == "--steps") {
+    CountSteps(number(1), number(2));
+  } else if (words.size() == 1 || words.size() == 2) {
+    Measure(static_cast<int>(number(0)), words.size() == 2 ? static_cast<int>(number(1)) : 1);
   } else {
-    fprintf(stderr, "scan_bench [text-]rep|db REPETITIONS [MEMTABLES]\nscan_bench --steps [text-]rep|db PUTS ROWS\n");
+    fprintf(stderr, "scan_bench [--text] REPETITIONS [MEMTABLES]\nscan_bench [--text] --steps PUTS ROWS\n");
     return 2;
   }
   return 0;

@@ -8,11 +8,6 @@ namespace cairn {
 
 namespace {
 
-// Misses after which segments are halved, and claims without a halving after which they are doubled again.
-constexpr uint64_t kMissesToHalve = 64;
-constexpr uint64_t kClaimsToDouble = 256;
-constexpr size_t kSmallestElastic = size_t{64} << 10;
-
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Regions are aligned to their size.
@@ -20,11 +15,8 @@ size_t OffsetInRegion(const char* at) { return reinterpret_cast<uintptr_t>(at) %
 
 }  // namespace
 
-SegmentPool::SegmentPool(std::unique_ptr<Backing> backing, size_t segment_bytes, size_t keep_bytes)
-    : backing_(std::move(backing)),
-      segment_bytes_(segment_bytes),
-      keep_bytes_(keep_bytes),
-      elastic_bytes_(segment_bytes) {
+SegmentPool::SegmentPool(std::unique_ptr<Backing> backing, size_t keep_bytes)
+    : backing_(std::move(backing)), keep_bytes_(keep_bytes) {
   if (backing_->durable()) KeepSpare();
 }
 
@@ -43,7 +35,7 @@ rocksdb::Status SegmentPool::Claim(size_t at_least, size_t wanted, const Segment
                                    size_t* bytes) {
   const MutexLock lock(&mutex_);
   // Of what is kept free for the writes that are under way, each column family of a batch may want a segment.
-  size_t size = std::max(RoundUp(at_least, kGrain), full_ ? 0 : ElasticBytes(wanted));
+  size_t size = std::max(RoundUp(at_least, kGrain), full_ ? 0 : RoundUp(wanted, kGrain));
   if (size > Backing::kRegionBytes) {
     const size_t region_bytes = RoundUp(size, Backing::kRegionBytes);
     char* region = nullptr;
@@ -163,16 +155,10 @@ size_t SegmentPool::MostFree() const {
   return backing_->durable() ? std::max(most, Backing::kSpareBytes) : most;
 }
 
-void SegmentPool::CountMiss() {
-  misses_.fetch_add(1, std::memory_order_relaxed);
-  recent_misses_.fetch_add(1, std::memory_order_relaxed);
-}
-
 SegmentPool::Stats SegmentPool::GetStats() const {
   const MutexLock lock(&mutex_);
   Stats stats = stats_;
   stats.misses = misses_.load(std::memory_order_relaxed);
-  stats.segment_bytes = elastic_bytes_;
   return stats;
 }
 
@@ -181,22 +167,6 @@ rocksdb::Status SegmentPool::MapRegion() {
   const rocksdb::Status s = backing_->Map(Backing::kRegionBytes, &region);
   if (s.ok()) FreeRange(region, Backing::kRegionBytes);
   return s;
-}
-
-size_t SegmentPool::ElasticBytes(size_t wanted) {
-  if (recent_misses_.load(std::memory_order_relaxed) >= kMissesToHalve) {
-    recent_misses_.store(0, std::memory_order_relaxed);
-    claims_since_change_ = 0;
-    if (elastic_bytes_ > kSmallestElastic) {
-      elastic_bytes_ /= 2;
-      ++stats_.halvings;
-    }
-  } else if (++claims_since_change_ >= kClaimsToDouble) {
-    recent_misses_.store(0, std::memory_order_relaxed);
-    claims_since_change_ = 0;
-    elastic_bytes_ = std::min(elastic_bytes_ * 2, segment_bytes_);
-  }
-  return std::min(RoundUp(wanted, kGrain), elastic_bytes_);
 }
 
 char* SegmentPool::TakeBlock(int order) {

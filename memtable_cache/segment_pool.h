@@ -1,6 +1,5 @@
-// The pool: memory in segments, shared by the memtables and column families of a database. Sizes are elastic: any
-// multiple of 4 KiB can be claimed; blocks are halved to serve a smaller claim, and halves that are both free become
-// one again.
+// The pool: memory in segments, shared by the memtables and column families of a database. Any multiple of 4 KiB can be
+// claimed; blocks are halved to serve a smaller claim, and halves that are both free become one again.
 //
 // Invariants
 //   (1) Every byte of a region is in one free block or one claimed segment.
@@ -45,17 +44,14 @@ class SegmentPool {
     size_t free_bytes = 0;     // mapped, ready to be claimed
     size_t copied_bytes = 0;   // in segments of memtables, sealed by copy
     uint64_t claims = 0;
-    uint64_t misses = 0;         // a writer found the segment of its core taken
-    uint64_t halvings = 0;       // of the segment size, for misses
-    uint64_t copies = 0;         // segments sealed by copy
-    uint64_t written_bytes = 0;  // to the backing's store, by those
-    size_t segment_bytes = 0;
+    uint64_t misses = 0;            // a writer found the segment of its core taken
+    uint64_t copies = 0;            // segments sealed by copy
+    uint64_t written_bytes = 0;     // to the backing's store, by those
     size_t sorting_bytes = 0;       // that sorting memtables takes now, besides what they report
     size_t most_sorting_bytes = 0;  // so far
   };
 
-  // `segment_bytes`: size of a segment when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB.
-  SegmentPool(std::unique_ptr<Backing> backing, size_t segment_bytes, size_t keep_bytes);
+  SegmentPool(std::unique_ptr<Backing> backing, size_t keep_bytes);
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
@@ -64,8 +60,8 @@ class SegmentPool {
   Backing* backing() const { return backing_.get(); }
   uint64_t NextMemTable() { return memtables_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  // A segment of at least `at_least` bytes; otherwise of `wanted`, or what the pool's elasticity makes of it. Addresses
-  // are aligned to 4 KiB. MemoryLimit when there is no memory.
+  // A segment of `wanted` bytes; of fewer, at least `at_least`, if there is little left. Addresses are aligned to 4
+  // KiB. MemoryLimit when there is no memory.
   rocksdb::Status Claim(size_t at_least, size_t wanted, const SegmentOwner& owner, char** base, size_t* bytes);
 
   // The segment is full. Whether the backing has copied it to its store.
@@ -82,7 +78,7 @@ class SegmentPool {
   void CountSorting(int64_t bytes);
 
   // A writer could not use the segment of its core because another thread was in it.
-  void CountMiss();
+  void CountMiss() { misses_.fetch_add(1, std::memory_order_relaxed); }
 
   Stats GetStats() const;
 
@@ -104,7 +100,6 @@ class SegmentPool {
   void CutBehind(char* block, size_t keep, size_t bytes) CAIRN_REQUIRES(mutex_);
   void FreeRange(char* base, size_t bytes) CAIRN_REQUIRES(mutex_);
   void FreeBlockAndJoin(char* block, int order) CAIRN_REQUIRES(mutex_);
-  size_t ElasticBytes(size_t wanted) CAIRN_REQUIRES(mutex_);
   void TrimFreeRegions() CAIRN_REQUIRES(mutex_);
   rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) CAIRN_REQUIRES(mutex_);
   void KeepSpare() CAIRN_REQUIRES(mutex_);
@@ -113,17 +108,13 @@ class SegmentPool {
   size_t MostFree() const CAIRN_REQUIRES(mutex_);
 
   const std::unique_ptr<Backing> backing_;
-  const size_t segment_bytes_;
   const size_t keep_bytes_;
   std::atomic<uint64_t> memtables_{0};
   std::atomic<uint64_t> misses_{0};
-  std::atomic<uint64_t> recent_misses_{0};
 
   std::array<std::list<char*>, kOrders> free_
       CAIRN_GUARDED_BY(mutex_);  // most recently freed first: its lines are warm
   std::unordered_map<char*, FreeBlock> free_blocks_ CAIRN_GUARDED_BY(mutex_);
-  size_t elastic_bytes_ CAIRN_GUARDED_BY(mutex_);
-  uint64_t claims_since_change_ CAIRN_GUARDED_BY(mutex_) = 0;
   bool full_ CAIRN_GUARDED_BY(mutex_) = false;  // the backing refused to keep kSpareBytes free
   Stats stats_ CAIRN_GUARDED_BY(mutex_);
   std::map<rocksdb::WriteBufferManager*, size_t> managers_

@@ -1,5 +1,6 @@
 #include "memtable_cache/sub_memtable_factory.h"
 
+#include <optional>
 #include <utility>
 
 #include "memtable_cache/area_backing.h"
@@ -79,8 +80,6 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   stats->free_bytes = pool.free_bytes;
   stats->claims = pool.claims;
   stats->misses = pool.misses;
-  stats->halvings = pool.halvings;
-  stats->segment_bytes = pool.segment_bytes;
   stats->sorting_bytes = pool.sorting_bytes;
   stats->most_sorting_bytes = pool.most_sorting_bytes;
   return Status::OK();
@@ -88,10 +87,9 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
 
 std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
   return "memtables: " + BytesText(stats.claimed_bytes + stats.copied_bytes) + " in use, " +
-         BytesText(stats.free_bytes) + " free, segments of " + BytesText(stats.segment_bytes) + ", " +
-         std::to_string(stats.claims) + " claimed, " + std::to_string(stats.misses) + " misses, " +
-         std::to_string(stats.halvings) + " halvings, sorting took " + BytesText(stats.most_sorting_bytes) +
-         " at most; " + stats.backing + "\n";
+         BytesText(stats.free_bytes) + " free, " + std::to_string(stats.claims) + " segments claimed, " +
+         std::to_string(stats.misses) + " misses, sorting took " + BytesText(stats.most_sorting_bytes) + " at most; " +
+         stats.backing + "\n";
 }
 
 SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {
@@ -170,15 +168,15 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking() const {
     ResctrlOptions wanted;
     wanted.root = options_.resctrl_root;
     wanted.bytes = options_.locked_cache;
-    wanted.pseudo_lock = !in_file;
     cache = CacheReservation::Acquire(wanted);
   }
   if (in_file) {
     return NewDurableBacking(durable_pool_, options_.pool_file_limit, AreaInFile(options_), std::move(cache));
   }
   if (cache == nullptr && !options_.copy_on_seal) return NewPlainBacking();
-  return NewAreaBacking(std::move(cache), options_.copy_on_seal ? SealBy::kCopy : SealBy::kStaying,
-                        options_.locked_cache != 0 ? options_.locked_cache : options_.pool_size);
+  std::optional<uint64_t> area_bytes;
+  if (options_.copy_on_seal) area_bytes = options_.locked_cache != 0 ? options_.locked_cache : options_.pool_size;
+  return NewAreaBacking(std::move(cache), area_bytes);
 }
 
 std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
@@ -195,7 +193,7 @@ std::shared_ptr<SegmentPool> SubMemTableFactory::MakePool(rocksdb::Logger* logge
   std::unique_ptr<Backing> backing = MakeBacking();
   rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
                 static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
-  return std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);
+  return std::make_shared<SegmentPool>(std::move(backing), options_.pool_size);
 }
 
 }  // namespace cairn

@@ -302,19 +302,6 @@ INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableModelTest,
                                             ::testing::Values("segment_size=64K",
                                                               "segment_size=4K;copy_on_seal=true")));
 
-// A read-only memtable that nobody has read: lookups go to the final run.
-TEST(SubMemTableTest, LooksUpWithoutAHash) {
-  for (const Comparator* comparator : kComparators) {
-    Table table(comparator, FactoryOf(""));
-    for (uint64_t i = 1; i <= 5000; ++i) table.Add(std::to_string(i % 1000), i, "v");
-    table.rep()->MarkReadOnly();
-    for (uint64_t i = 0; i < 1000; i += 37) {
-      EXPECT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
-    }
-    EXPECT_TRUE(table.Versions("none", 5000, 1).empty());
-  }
-}
-
 TEST(SubMemTableTest, ValidatesTheOrderOfItsEntries) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
   for (uint64_t n = 0; n < 100; ++n) table.Add("key" + std::to_string(100 + n), n + 1, "value");
@@ -401,10 +388,11 @@ TEST(SubMemTableTest, SortsByTheBytesBehindACommonBeginning) {
   EXPECT_EQ(depth_with("", 105), 0U);
 }
 
+// So many at last that they are sorted in place.
 TEST(SubMemTableTest, SortsAsTheComparatorSays) {
   std::mt19937_64 random(Seed());
   for (const Comparator* comparator : kComparators) {
-    for (size_t count : {0, 1, 2, 40, 1000, 20000}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{40}, size_t{1000}, 3 * SortItems::kSpareItems}) {
       Table table(comparator, FactoryOf(""));
       for (uint64_t i = 1; i <= count; ++i)
         table.Add(RandomKey(&random) + (i % 3 == 0 ? RandomKey(&random) : ""), i, "");
@@ -422,18 +410,6 @@ TEST(SubMemTableTest, SortsAsTheComparatorSays) {
       EXPECT_EQ(seen, count);
     }
   }
-}
-
-TEST(SubMemTableTest, AnAbandonedEntryIsNotThere) {
-  Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
-  table.Add("a", 1, "x");
-  table.Prepare("b", 2, "never published");
-  for (uint64_t i = 3; i < 3000; ++i) table.Add("c", i, "y");
-  EXPECT_EQ(table.Versions("a", 5000, 9), std::vector<uint64_t>{1});
-  EXPECT_TRUE(table.Versions("b", 5000, 9).empty());
-  table.rep()->MarkReadOnly();
-  EXPECT_TRUE(table.Versions("b", 5000, 9).empty());
-  EXPECT_EQ(table.Versions("c", 5000, SIZE_MAX).size(), 2997u);
 }
 
 // An entry may be too large for the segment in the slot and not for the next one, which would be larger.
@@ -772,7 +748,7 @@ TEST(CopyingBackingTest, SealsThatFailLeaveTheSegmentsAsTheyWere) {
   size_t copied = 0;
   size_t refused = 0;
   {
-    SegmentPool pool(NewAreaBacking(nullptr, SealBy::kCopy, 40 * (64 << 10)), 64 << 10, 0);
+    SegmentPool pool(NewAreaBacking(nullptr, 40 * (64 << 10)), 0);
     std::vector<char*> segments;
     for (int i = 0; i < 40; ++i) {
       char* base = nullptr;
@@ -811,28 +787,6 @@ TEST(CopyingBackingTest, SealsThatFailLeaveTheSegmentsAsTheyWere) {
   EXPECT_GT(refused, 0u);
   // What is left at the limit of addresses without memory is no loss.
   EXPECT_LE(CountMappings(), mappings_before + 10);
-}
-
-TEST(SortItemsTest, LargeOnesAreSortedInPlace) {
-  const uint64_t seed = Seed();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
-  for (const Comparator* comparator : {rocksdb::BytewiseComparator(), kComparators[2]}) {
-    for (const uint64_t keys : {uint64_t{3}, uint64_t{1000}, uint64_t{1} << 40}) {
-      Table table(comparator, FactoryOf(""), 8 << 20);
-      for (uint64_t i = 0; i < 3 * SortItems::kSpareItems; ++i) table.Add(std::to_string(random() % keys), i + 1, "");
-      table.rep()->MarkReadOnly();
-      std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
-      size_t count = 0;
-      std::string last;
-      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++count) {
-        const Slice key = rocksdb::GetLengthPrefixedSlice(iterator->key());
-        ASSERT_TRUE(count == 0 || table.internal().Compare(last, key) < 0) << count;
-        last = key.ToString();
-      }
-      EXPECT_EQ(count, 3 * SortItems::kSpareItems);
-    }
-  }
 }
 
 // What the pool keeps free is counted, and is little of the limit.
@@ -953,17 +907,19 @@ TEST(SubMemTableTest, AnEntryThatIsNeverInsertedBlocksNobody) {
   EXPECT_EQ(seen, 334);
 }
 
-// Lookups without an index, while the memtable is sorted.
+// A read-only memtable that nobody has read: lookups go without an index while it is sorted, then to the final run.
 TEST(SubMemTableTest, LooksUpWhileAReadOnlyMemtableIsSorted) {
-  Table table(rocksdb::BytewiseComparator(), FactoryOf(""), 8 << 20);
-  for (uint64_t i = 1; i <= 100000; ++i) table.Add(std::to_string(i % 1000), i, "v");
-  table.rep()->MarkReadOnly();
-  for (int round = 0; round < 20; ++round) {
-    for (uint64_t i = 0; i < 1000; i += 37) {
-      ASSERT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
+  for (const Comparator* comparator : kComparators) {
+    Table table(comparator, FactoryOf(""), 8 << 20);
+    for (uint64_t i = 1; i <= 100000; ++i) table.Add(std::to_string(i % 1000), i, "v");
+    table.rep()->MarkReadOnly();
+    for (int round = 0; round < 20; ++round) {
+      for (uint64_t i = 0; i < 1000; i += 37) {
+        ASSERT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
+      }
+      ASSERT_TRUE(table.Versions("none", 100000, 1).empty());
+      ASSERT_EQ(table.Versions("5", 100000, SIZE_MAX).size(), 100u);
     }
-    ASSERT_TRUE(table.Versions("none", 100000, 1).empty());
-    ASSERT_EQ(table.Versions("5", 100000, SIZE_MAX).size(), 100u);
   }
 }
 
@@ -977,32 +933,43 @@ std::string PlainEntry(const Slice& key, uint64_t sequence) {
   return entry;
 }
 
-// Hashes that say nothing, or little: every key is found all the same, also while the table grows.
-TEST(HashIndexTest, BearsEqualHashes) {
+// One run of words, of keys that all belong to its first one, some with equal tags: every key is found all the same,
+// also while the table grows, and the search for one that is not there ends.
+TEST(HashIndexTest, BearsALongCluster) {
+  constexpr uint64_t kKeys = 1000;
   std::mt19937_64 random(Seed());
-  for (const uint64_t kept_bits : {uint64_t{0}, uint64_t{3} << 47, uint64_t{127} << 40, UINT64_MAX}) {
-    HashIndex index(KeyHash(HashKind::kXxh3, Seed()), kept_bits);
-    std::map<std::pair<std::string, uint64_t>, std::string> entries;  // newest first
-    const auto check = [&](const std::string& key, uint64_t sequence) {
-      auto versions = index.FindHashed({key, rocksdb::PackSequenceAndType(sequence, rocksdb::kValueTypeForSeek)},
-                                       index.HashOf(key));
-      for (auto it = entries.lower_bound({key, ~sequence}); it != entries.end() && it->first.first == key; ++it) {
-        ASSERT_TRUE(versions.Valid()) << key;
-        ASSERT_EQ(versions.entry(), it->second.data());
-        versions.Next();
-      }
-      ASSERT_FALSE(versions.Valid()) << key;
-    };
-    for (uint64_t i = 1; i <= 20000; ++i) {
-      const std::string key = std::to_string(random() % 5000);
-      const uint64_t sequence = random() % 1000000;
-      const auto added = entries.emplace(std::make_pair(key, ~sequence), PlainEntry(key, sequence));
-      if (!added.second) continue;
-      index.Add(added.first->second.data());
-      if (i % 16 == 0) check(std::to_string(random() % 6000), random() % 1000000);
-      if (HasFatalFailure()) return;
+  HashIndex index(KeyHash(HashKind::kXxh3, Seed()));
+  const auto draw_key = [&] {
+    // The bits of the home in a table of 4,096 words, or fewer.
+    for (;;) {
+      const std::string key = std::to_string(random());
+      if ((index.HashOf(key) >> 37 & 0xfff) == 0xff0) return key;
     }
+  };
+  std::map<std::pair<std::string, uint64_t>, std::string> entries;  // newest first
+  std::vector<std::string> keys;
+  const auto check = [&](const std::string& key, uint64_t sequence) {
+    auto versions =
+        index.FindHashed({key, rocksdb::PackSequenceAndType(sequence, rocksdb::kValueTypeForSeek)}, index.HashOf(key));
+    for (auto it = entries.lower_bound({key, ~sequence}); it != entries.end() && it->first.first == key; ++it) {
+      ASSERT_TRUE(versions.Valid()) << key;
+      ASSERT_EQ(versions.entry(), it->second.data());
+      versions.Next();
+    }
+    ASSERT_FALSE(versions.Valid()) << key;
+  };
+  for (uint64_t i = 0; i < 3 * kKeys; ++i) {
+    if (i % 3 == 0) keys.push_back(draw_key());
+    const std::string& key = keys[random() % keys.size()];
+    const uint64_t sequence = random() % 1000000;
+    const auto added = entries.emplace(std::make_pair(key, ~sequence), PlainEntry(key, sequence));
+    if (!added.second) continue;
+    index.Add(added.first->second.data());
+    if (i % 16 == 0) check(keys[random() % keys.size()], random() % 1000000);
+    if (HasFatalFailure()) return;
   }
+  for (const std::string& key : keys) check(key, UINT64_MAX >> 8);
+  for (int i = 0; i < 10; ++i) check(draw_key(), UINT64_MAX >> 8);
 }
 
 // A writer that comes again while another has just claimed its segment must not take it for one that it left itself.
@@ -1079,7 +1046,7 @@ TEST(SegmentPoolTest, KeepsEveryByteInOnePlace) {
   for (bool copy : {false, true}) {
     std::mt19937_64 random(Seed());
     // Smaller than what is held at a time.
-    SegmentPool pool(copy ? NewAreaBacking(nullptr, SealBy::kCopy, 2 << 20) : NewPlainBacking(), 256 << 10, 4 << 20);
+    SegmentPool pool(copy ? NewAreaBacking(nullptr, 2 << 20) : NewPlainBacking(), 4 << 20);
     struct Held {
       char* base;
       size_t bytes;
@@ -1123,28 +1090,6 @@ TEST(SegmentPoolTest, KeepsEveryByteInOnePlace) {
     EXPECT_LE(pool.GetStats().free_bytes, size_t{4} << 20);
     EXPECT_EQ(copies > 100, copy);
   }
-}
-
-TEST(SegmentPoolTest, MissesHalveTheSegmentsAndQuietDoublesThem) {
-  SegmentPool pool(NewPlainBacking(), 1 << 20, 64 << 20);
-  auto claimed_bytes = [&] {
-    char* base = nullptr;
-    size_t bytes = 0;
-    EXPECT_TRUE(pool.Claim(100, 1 << 20, SegmentOwner(), &base, &bytes).ok());
-    pool.Release(base, bytes, false);
-    return bytes;
-  };
-  EXPECT_EQ(claimed_bytes(), size_t{1} << 20);
-  for (int i = 0; i < 64; ++i) pool.CountMiss();
-  EXPECT_EQ(claimed_bytes(), size_t{512} << 10);
-  for (int round = 0; round < 20; ++round) {
-    for (int i = 0; i < 64; ++i) pool.CountMiss();
-    claimed_bytes();
-  }
-  EXPECT_EQ(claimed_bytes(), size_t{64} << 10);
-  for (int i = 0; i < 256 * 5; ++i) claimed_bytes();
-  EXPECT_EQ(claimed_bytes(), size_t{1} << 20);
-  EXPECT_EQ(pool.GetStats().misses, 64u * 21);
 }
 
 TEST(SubMemTableFactoryTest, IsMadeFromAStringAndComesBack) {

@@ -1,10 +1,5 @@
-// The file under a persistent result cache: chunks of items, and a directory that says what each chunk is.
-//
-//   header       one page, see Header below
-//   owner        two pages for who has put a cache above a store: what the items are about
-//   directory    two words for each chunk: state:8 | partition:8 | 0:16 | used words:32, and the order in which it was
-//                opened:64; filled up to a whole page
-//   chunks       chunk 0, which holds nothing, chunk 1, ...
+// The file under a persistent result cache: chunks of items, a directory that says what each chunk is, and words for
+// who has put a cache above a store (docs/design/result_cache.md, Bytes of the file).
 //
 // What makes it right without a sync: stores to a shared mapping belong to the system as soon as they are made, so a
 // process that is killed leaves a state that it had, with every store up to some moment of each thread and none after.

@@ -649,22 +649,6 @@ TEST_F(CacheFileTest, AForkedChildClosesNothing) {
   EXPECT_EQ(closed, 0u);
 }
 
-TEST_F(CacheFileTest, AfterALossOfPowerItIsEmpty) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    std::unique_ptr<ResultCache> cache;
-    if (!ResultCache::Create(Options(), &cache).ok()) _exit(1);
-    for (uint64_t i = 0; i < 1000; ++i) cache->Put(KeyOf(i), ValueOf(i, 1));
-    _exit(0);  // without Close
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_EQ(status, 0);
-  StartSystemAnew();
-  EXPECT_EQ(Open(Options())->GetStatistics().recovered, 0u);
-}
-
 // What the processor and the system had not written yet is as it was at some moment since the opening, each line by
 // itself. What was synced is there: that the file is not closed.
 TEST_F(CacheFileTest, ALossOfPowerThatDropsAnyLinesLeavesItEmpty) {

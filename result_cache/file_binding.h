@@ -1,12 +1,5 @@
-// What the file of a database's result cache says of the database (docs/design/result_cache.md, P7 to P9). It lies in
-// the words that the file keeps for its owner.
-//
-//   binding   DatabaseMark:9 words | mark of the cache's own file | their checksum
-//   sure      a number that says that all writes went to the WAL in a way that this file can follow; else not
-//   forgotten the highest number of a WAL that was pushed out of the table below
-//   spaces    128 x (column family:32 | space:32, checksum of these and of the family's options)
-//   WALs      128 x (number, the newest sequence number of a write that it had when it was acknowledged)
-//   points    2 x (sequence number | WAL:63 and whether it has writes:1 | checksum), of a file with stamps
+// What the file of a database's result cache says of the database, in the words that the file keeps for its owner
+// (docs/design/result_cache.md, Bytes of the file and P7 to P11).
 //
 // Invariants
 //   (1) Whatever the cache answers was written by writes that had been noted before: NoteWrite comes before Unbar.

@@ -1,12 +1,7 @@
-// HashIndex says where the items of one partition lie: buckets of one cache line, seven entries each, two buckets a
-// key.
-//
-//   bucket   version (4 bytes) | ghosts (2 x 2; result_cache/ghosts.h) | entry x 7
-//   entry    tag:16 | references:2 | queue:1 | apart:1 | place:44      0: no item
-//
-// A key's entry is in its first bucket or, when that was full, in its second one, so that buckets are seven eighths
-// full and most lookups touch one. Buckets are added and taken away one at a time (linear hashing): bucket i is split
-// into i and i + 2^k, and nothing else moves.
+// HashIndex says where the items of one partition lie: buckets of one cache line, seven entries each, two buckets a key
+// (docs/design/result_cache.md, The N-zone). A key's entry is in its first bucket or, when that was full, in its second
+// one, so that buckets are seven eighths full and most lookups touch one. Buckets are added and taken away one at a
+// time (linear hashing): bucket i is split into i and i + 2^k, and nothing else moves.
 //
 // The buckets of all partitions lie in one BucketRange, in which the partitions take turns by small pages. They grow
 // alike, so what they use is the range's beginning, and huge pages hold little more than what is used:

@@ -1,10 +1,5 @@
-// An item as it lies in a log: words of 8 bytes, the first of them on a boundary of 8.
-//
-//   header       key bytes:16 | value bytes:16 | space:20 | flags:4 | 0:8
-//   expiry       only with kExpires: milliseconds of the cache's clock
-//   stamp        only with kStamped (in a file that survives a loss of power): the state that the answer belongs to
-//   checksum     only with kChecked (in a file): of all other words; 0: the item is dead, no index has it
-//   key, value   side by side, filled up with zeros to whole words
+// An item as it lies in a log, in memory or in a file (docs/design/result_cache.md, Bytes of the file): words of 8
+// bytes, the first of them on a boundary of 8.
 //
 // Optimistic readers copy words that a writer may be overwriting, and find out afterwards (result_cache/hash_index.h,
 // (1)). So both sides use relaxed atomic words, which cost the same as others; what is read may be mixed, and is never
@@ -25,8 +20,8 @@ struct ItemHeader {
   enum Flag : uint32_t {
     kExpires = 1,
     kAbsent = 2,   // the answer is that there is no such key
-    kChecked = 4,  // it has a checksum
-    kStamped = 8,  // and a stamp
+    kChecked = 4,  // it has a checksum; 0: the item is dead, no index has it
+    kStamped = 8,  // and a stamp: the state that the answer belongs to
   };
   static constexpr size_t kMaxKey = 0xffff;
   static constexpr size_t kMaxValue = 0xffff;

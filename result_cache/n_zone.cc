@@ -171,7 +171,6 @@ bool NZone::AddEntry(const Key& key, uint64_t entry) {
     if (!index_.Split(hash_of)) break;
   }
   const HashIndex::Slot slot = index_.Least(key.hash);
-  ++numbers_.displacements;
   const uint64_t least = slot.load();
   Evict(slot, HashOfEntry(least), ViewEntry(least), (least & Entry::kMain) != 0);
   return index_.Add(key.hash, entry, hash_of);
@@ -276,7 +275,6 @@ void NZone::FitIndex() {
   while (index_.buckets() > options_.buckets &&
          8 * index_.entries() < kEntriesForEightBuckets * index_.buckets() * 3 / 4) {
     index_.Merge(hash_of, [this](uint64_t entry) CAIRN_CALLED_AT_ONCE {
-      ++numbers_.displacements;
       ++numbers_.evictions;
       Account(ViewEntry(entry), false);
       Forget(entry);

@@ -150,7 +150,6 @@ class NZone {
     uint64_t index_bytes = 0;
     uint64_t ghost_bytes = 0;  // of the table
     uint64_t evictions = 0;
-    uint64_t displacements = 0;
     uint64_t recovered = 0;
     uint64_t reclaimed = 0;  // chunks
   };

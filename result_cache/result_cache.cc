@@ -73,7 +73,6 @@ class Counters {
     kAbsentHits,
     kMisses,
     kPuts,
-    kRefusedPuts,
     kRefusedFills,
     kUnadmittedFills,
     kLots,
@@ -582,7 +581,6 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
     counters_.Add(Counters::kRefusedFills);
     return false;
   }
-  counters_.Add(Counters::kRefusedPuts);
   // An older answer must not stay.
   const MutexLock lock(partition->mutex());
   if (ticket == nullptr) EraseLocked(partition, key);
@@ -718,7 +716,6 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
   all.absent_hits = counters_.Sum(Counters::kAbsentHits);
   all.misses = counters_.Sum(Counters::kMisses);
   all.puts = counters_.Sum(Counters::kPuts);
-  all.refused_puts = counters_.Sum(Counters::kRefusedPuts);
   all.refused_fills = counters_.Sum(Counters::kRefusedFills);
   all.unadmitted_fills = counters_.Sum(Counters::kUnadmittedFills);
   all.erases = counters_.Sum(Counters::kErases);
@@ -729,7 +726,6 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
     all.item_bytes += numbers.item_bytes;
     all.index_bytes += numbers.index_bytes;
     all.evictions += numbers.evictions;
-    all.displacements += numbers.displacements;
     all.recovered += numbers.recovered;
   }
   for (size_t i = 0; i < z_.size(); ++i) {
@@ -737,9 +733,7 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
     const ZZone::Numbers numbers = z_[i]->numbers();
     all.z_items += numbers.items;
     all.z_item_bytes += numbers.item_bytes;
-    all.z_stored_bytes += numbers.stored_bytes;
     all.z_bytes += numbers.bytes;
-    all.z_rebuilds += numbers.rebuilds;
     all.evictions += numbers.evictions;
   }
   all.items += all.z_items;

@@ -210,7 +210,6 @@ TEST_P(ResultCacheTest, NothingIsLostWhileThereIsRoom) {
   }
   const ResultCache::Statistics s = cache->GetStatistics();
   EXPECT_EQ(s.items, kKeys);
-  EXPECT_EQ(s.displacements, 0u);
   EXPECT_LT(s.index_bytes, kKeys * 11) << "buckets are seven eighths full";
 }
 
@@ -629,52 +628,8 @@ TEST_P(ResultCacheTest, BarsHoldInAllSpaces) {
   EXPECT_EQ(cache->Get("k", &value, 7), Answer::kMiss);
 }
 
-// The same above a store, with fills by readers and bars by writers.
-TEST_P(ResultCacheTest, FillsNeverUndoAWriter) {
-  constexpr uint64_t kKeys = 20;
-  const auto cache = New(200000);
-  struct Stored {
-    std::mutex writers;
-    std::atomic<uint64_t> version{0};
-    std::atomic<uint64_t> done{0};
-  };
-  std::vector<Stored> store(kKeys);
-  Race race;
-  const auto write = [&](std::mt19937_64 random) {
-    while (!race.stop()) {
-      const uint64_t key = random() % kKeys;
-      const std::string name = "key" + std::to_string(key);
-      const std::lock_guard<std::mutex> lock(store[key].writers);
-      const bool all = random() % 100 == 0;
-      all ? cache->BarAll() : cache->Bar(name);
-      const uint64_t version = ++store[key].version;
-      all ? cache->UnbarAll() : cache->Unbar(name);
-      store[key].done = version;
-      if (random() % 4 == 0) std::this_thread::yield();
-    }
-  };
-  const auto read = [&](std::mt19937_64 random) {
-    std::string value;
-    while (!race.stop()) {
-      const uint64_t key = random() % kKeys;
-      const std::string name = "key" + std::to_string(key);
-      const uint64_t done = store[key].done;
-      if (cache->Get(name, &value) == Answer::kValue) {
-        race.Hit();
-        const uint64_t version = VersionOf(value);
-        if (version < done || value != ValueOf(key, version, 100)) race.Fail();
-        continue;
-      }
-      const auto ticket = cache->BeginFill(name);
-      const uint64_t version = store[key].version;
-      if (random() % 4 == 0) std::this_thread::yield();
-      cache->Fill(ticket, name, ValueOf(key, version, 100));
-    }
-  };
-  race.Run(write, read);
-}
-
-// As a database asks: whether a fill is admitted is decided before its ticket is taken, and it waits for a later read.
+// The same above a store, as a database asks: bars by writers; whether a fill is admitted is decided before its ticket
+// is taken, and it waits for a later read.
 // There are more keys than room, and the room changes, so that keys come and go with their ghosts.
 TEST_P(ResultCacheTest, FillsThatWaitNeverUndoAWriter) {
   constexpr uint64_t kKeys = 1000;

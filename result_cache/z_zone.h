@@ -1,10 +1,8 @@
 // One partition of the Z-zone: what its N-zone evicts, in compressed blocks of about 4 KiB.
 //
-//   blocks    one for each leaf of a binary trie over the lower bits of the hash, all leaves at depth k or k + 1; the
-//             trie grows by one leaf at a time, so it needs nothing but an array of pointers
-//   block     filters and counters | items compressed as a whole | tail: records in the order of writing
-//   record    flags:1 | key bytes, value bytes: varint | space: varint, with a flag | expiry:8, with a flag | key |
-//             value; or, in a tail only, flags:1 | hash:4: every earlier item of this hash is gone
+// There is one for each leaf of a binary trie over the lower bits of the hash, all leaves at depth k or k + 1; the trie
+// grows by one leaf at a time, so it needs nothing but an array of pointers. Bytes: docs/design/result_cache.md, The
+// Z-zone.
 //
 // Invariants
 //   (1) A key's items are all in the block of its hash. The last record of a tail that concerns the key decides; only

@@ -108,7 +108,6 @@ class Run {
     result.json = {{"nanoseconds", std::round(10 * result.nanoseconds) / 10},
                    {"misses", result.misses},
                    {"z_hits", static_cast<double>(after.z_hits - before.z_hits) / gets},
-                   {"z_rebuilds", static_cast<double>(after.z_rebuilds - before.z_rebuilds) / gets},
                    {"promotions", static_cast<double>(after.promotions - before.promotions) / gets},
                    {"n_hit_nanoseconds", n_hit_.Get()},
                    {"z_hit_nanoseconds", z_hit_.Get()},

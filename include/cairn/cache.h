@@ -109,13 +109,11 @@ class ResultCache {
     uint64_t absent_hits = 0;  // of absent keys
     uint64_t misses = 0;
     uint64_t puts = 0;              // items that were taken in
-    uint64_t refused_puts = 0;      // items for which there was no room
     uint64_t refused_fills = 0;     // because a writer came between
     uint64_t unadmitted_fills = 0;  // of keys that the cache has not had of late (admit_one_fill_in)
     uint64_t erases = 0;            // of items that were there
     uint64_t evictions = 0;
-    uint64_t displacements = 0;  // evictions because a bucket was full
-    uint64_t recovered = 0;      // items that were found in the file
+    uint64_t recovered = 0;  // items that were found in the file
     uint64_t items = 0;
     uint64_t item_bytes = 0;   // keys and values of them
     uint64_t index_bytes = 0;  // buckets
@@ -124,12 +122,10 @@ class ResultCache {
 
     // Of the Z-zone. Hits, items and evictions above include it.
     uint64_t z_hits = 0;
-    uint64_t z_items = 0;         // replaced ones among them until their block is compressed anew
-    uint64_t z_item_bytes = 0;    // keys and values, before compression
-    uint64_t z_stored_bytes = 0;  // what they take
-    uint64_t z_bytes = 0;         // all that the Z-zone takes
-    uint64_t z_rebuilds = 0;      // blocks compressed
-    uint64_t promotions = 0;      // items that went back to the N-zone
+    uint64_t z_items = 0;       // replaced ones among them until their block is compressed anew
+    uint64_t z_item_bytes = 0;  // keys and values, before compression
+    uint64_t z_bytes = 0;       // all that the Z-zone takes
+    uint64_t promotions = 0;    // items that went back to the N-zone
     double n_zone_share = 1;
   };
 

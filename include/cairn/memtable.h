@@ -56,12 +56,11 @@ struct SubMemTableOptions {
   // write_buffer_size for each column family, a tenth more, and 4 MiB.
   uint64_t pool_file_limit = 0;
 
-  // Bytes of the last-level cache to keep for the pool through the kernel's resctrl file system: a pseudo-locked region
-  // where there is that, else a class of ways for the process's cores; 0: none. What the machine lacks is in the log
-  // and no error; what somebody has configured stays, so ways must belong to no class. With copy_on_seal, full segments
-  // leave a pseudo-locked region; else it has the first so many bytes of the memtables. With durable it is always a
-  // class, and opening is refused unless the pool file is on persistent memory and the cache survives a loss of power
-  // (eADR). Counts as part of pool_file_limit.
+  // Bytes of the last-level cache to keep for the process's cores, as a class of ways of the kernel's resctrl file
+  // system; 0: none. What the machine lacks is in the log and no error; what somebody has configured stays, so ways
+  // must belong to no class. With copy_on_seal writers work in as many bytes. With durable, opening is refused unless
+  // the pool file is on persistent memory and the cache survives a loss of power (eADR). Counts as part of
+  // pool_file_limit.
   uint64_t locked_cache = 0;
 
   // Where the resctrl file system is mounted.
@@ -93,8 +92,6 @@ struct SubMemTableStats {
   uint64_t free_bytes = 0;     // kept for the next ones; a WriteBufferManager counts up to a 16th of its limit of it
   uint64_t claims = 0;         // segments given to memtables so far
   uint64_t misses = 0;         // writers that found their core's segment taken
-  uint64_t halvings = 0;       // of the segment size, for misses
-  uint64_t segment_bytes = 0;  // at present
   // Taken for as long as memtables are sorted (by a flush, a first lookup or iterator), besides what they report: 8
   // bytes an entry and 1 MiB, for iterators over memtables that are being written 24. A WriteBufferManager counts them.
   uint64_t sorting_bytes = 0;

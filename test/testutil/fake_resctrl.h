@@ -36,12 +36,11 @@ struct Machine {
   int min_ways = 2;
   int groups = 4;  // num_closids
   uint64_t way_bytes = 1 << 20;
-  bool pseudo_lock = true;
   std::vector<int> domains = {0, 1};
 };
 
 // A temporary folder, with the rules of Linux 6 for who may write what: one run of ways a mask, no fewer than
-// min_cbm_bits, a pseudo-locked region only of ways that belong to no other group, and so on. It outlives the trees.
+// min_cbm_bits, and so on. It outlives the trees.
 class FakeKernel {
  public:
   explicit FakeKernel(const Machine& machine) : machine_(machine) {
@@ -55,7 +54,6 @@ class FakeKernel {
     Put(root_ / "info/L3/shareable_bits", "3\n");
     Put(root_ / "info/last_cmd_status", "ok\n");
     for (const int domain : machine.domains) masks_[""][domain] = All();
-    modes_[""] = "shareable";
     Put(root_ / "tasks", "1\n2\n");
     Put(root_ / "cpus_list", "0-3\n");
     Refresh();
@@ -73,14 +71,12 @@ class FakeKernel {
     names.erase("");
     return names;
   }
-  std::string ModeOf(const std::string& group) { return modes_.at(group); }
   int writes() const { return writes_; }
 
   Status MakeGroup(const std::string& name) {
     if (static_cast<int>(masks_.size()) >= machine_.groups) return Refuse("Out of CLOSIDs", name, ENOSPC);
     if (!fs::create_directory(root_ / name)) return Refuse("exists", name, EEXIST);
     for (const int domain : machine_.domains) masks_[name][domain] = 3;  // shareable_bits
-    modes_[name] = "shareable";
     Put(root_ / name / "tasks", "");
     Put(root_ / name / "cpus_list", "\n");
     return Accept();
@@ -88,7 +84,6 @@ class FakeKernel {
 
   Status RemoveGroup(const std::string& name) {
     if (masks_.erase(name) == 0) return Refuse("none", name, ENOENT);
-    modes_.erase(name);
     fs::remove_all(root_ / name);
     return Accept();
   }
@@ -102,9 +97,8 @@ class FakeKernel {
       return Refuse("Permission denied", path, EACCES);
     }
     if (text.empty() || text.back() != '\n') return Refuse("no newline", path, EINVAL);
-    if (file == "mode") return SetMode(group, text.substr(0, text.size() - 1));
     if (file == "schemata") return SetMask(group, text);
-    if (file == "cpus_list" && modes_[group] == "shareable") {
+    if (file == "cpus_list") {
       if (text.find("99") != std::string::npos) return Refuse("Can only assign online CPUs", path, EINVAL);
       Put(root_ / path, text);
       return Accept();
@@ -129,27 +123,6 @@ class FakeKernel {
     return Status::IOError(path, strerror(error));
   }
 
-  uint64_t UsedByOthers(const std::string& group, int domain) {
-    uint64_t used = 0;
-    for (const auto& entry : masks_) {
-      if (entry.first != group && modes_[entry.first] != "pseudo-locksetup") used |= entry.second.at(domain);
-    }
-    return used;
-  }
-
-  Status SetMode(const std::string& group, const std::string& mode) {
-    if (modes_[group] == "pseudo-locked") return Refuse("Cannot change pseudo-locked group", group, EINVAL);
-    if (mode == "shareable") {
-      modes_[group] = mode;
-      return Accept();
-    }
-    if (mode != "pseudo-locksetup") return Refuse("Unknown or unsupported mode", group, EINVAL);
-    if (group.empty()) return Refuse("Cannot pseudo-lock default group", group, EINVAL);
-    if (!machine_.pseudo_lock) return Refuse("Pseudo-locking not supported", group, EINVAL);
-    modes_[group] = mode;
-    return Accept();
-  }
-
   Status SetMask(const std::string& group, const std::string& text) {
     std::vector<std::pair<int, uint64_t>> masks;
     if (!ParseL3Schemata(text, &masks)) return Refuse("Unknown resource name", group, EINVAL);
@@ -160,19 +133,6 @@ class FakeKernel {
         return Refuse("The mask " + Hex(mask) + " has non-consecutive 1-bits", group, EINVAL);
       }
       if (__builtin_popcountll(mask) < machine_.min_ways) return Refuse("Need at least 2 bits", group, EINVAL);
-      for (const auto& entry : masks_) {
-        if (entry.first != group && modes_[entry.first] == "pseudo-locked" && (entry.second.at(domain) & mask) != 0) {
-          return Refuse("CBM overlaps with pseudo-locked region", group, EINVAL);
-        }
-      }
-      if (modes_[group] == "pseudo-locksetup" && (masks.size() != 1 || (UsedByOthers(group, domain) & mask) != 0)) {
-        return Refuse("Overlaps with other group", group, EINVAL);
-      }
-      if (modes_[group] == "pseudo-locked") return Refuse("Cannot change", group, EINVAL);
-    }
-    if (modes_[group] == "pseudo-locksetup") {
-      for (auto& entry : masks_[group]) entry.second = 0;
-      modes_[group] = "pseudo-locked";
     }
     for (const auto& [domain, mask] : masks) masks_[group][domain] = mask;
     return Accept();
@@ -192,7 +152,6 @@ class FakeKernel {
       }
       Put(root_ / group / "schemata", schemata + "\n");
       Put(root_ / group / "size", size + "\n");
-      Put(root_ / group / "mode", modes_[group] + "\n");
     }
     std::string usage;
     for (const int domain : machine_.domains) {
@@ -200,7 +159,7 @@ class FakeKernel {
       for (int way = machine_.ways - 1; way >= 0; --way) {
         char use = '0';
         for (const auto& [group, masks] : masks_) {
-          if ((masks.at(domain) >> way & 1) != 0) use = modes_[group] == "pseudo-locked" ? 'P' : (way < 2 ? 'X' : 'S');
+          if ((masks.at(domain) >> way & 1) != 0) use = way < 2 ? 'X' : 'S';
         }
         usage += use;
       }
@@ -211,7 +170,6 @@ class FakeKernel {
   const Machine machine_;
   fs::path root_;
   std::map<std::string, std::map<int, uint64_t>> masks_;
-  std::map<std::string, std::string> modes_;
   int writes_ = 0;
 };
 
