@@ -28,8 +28,6 @@ class EctCodes {
   // The tables of one hmax within kMinHmax ... kMaxHmax. Never freed.
   static const EctCodes* Get(uint32_t hmax);
 
-  uint32_t hmax() const { return hmax_; }
-
   // Appends the code of `left` in a node of n > 2 leaves. left < n; left = 0 stands for both one-sided cases.
   void Encode(uint64_t n, uint64_t left, BitWriter* out) const {
     if (n <= hmax_) {

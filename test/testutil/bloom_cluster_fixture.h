@@ -40,7 +40,7 @@ class BloomClusterTest : public ::testing::Test {
     options.clusters = clusters;
     options.bits_per_key = bits;
     ASSERT_TRUE(ValidateFilterOptions(options).ok());
-    directory_ = NewFilterDirectory(options);
+    directory_ = std::make_shared<FilterDirectory>(options);
   }
 
   std::vector<uint64_t> Hashes(size_t count, uint64_t container = 5) {

@@ -1,7 +1,6 @@
 #include "trie_table/bloom_cluster/bloom_table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -238,19 +237,6 @@ class ClusteredFilter : public TableFilter {
 
   size_t ApproximateMemoryUsage() const override { return sizeof(*this) + container_->MemoryOf(member_); }
 
-  std::string Describe() const override {
-    const FilterShape& shape = block_->shape();
-    char text[256];
-    snprintf(
-        text, sizeof(text),
-        "%llu keys, %llu pairs of %zu tables, %.2f bits a pair in %zu pages, precision %u, remainder %u, slot %u bits; "
-        "container: %u open tables, %zu filters",
-        static_cast<unsigned long long>(block_->members()[0].pairs), static_cast<unsigned long long>(block_->pairs()),
-        block_->members().size(), block_->BitsPerPair(), block_->pages(), shape.precision, shape.remainder_bits,
-        shape.slot_bits, container_->members(), container_->sources());
-    return text;
-  }
-
  private:
   const std::shared_ptr<FilterDirectory> directory_;
   const FilterContext context_;
@@ -341,14 +327,6 @@ FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const 
                static_cast<uint32_t>(properties.column_family_id), &context);
   context.statistics = options.ioptions.stats;
   return context;
-}
-
-std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options) {
-  return std::make_shared<FilterDirectory>(options);
-}
-
-size_t FilterMemoryUsage(const FilterDirectory& directory) {
-  return directory.counters().memory.load(std::memory_order_relaxed);
 }
 
 std::unique_ptr<TableFilterBuilder> NewTableFilterBuilder(std::shared_ptr<FilterDirectory> directory,

@@ -86,13 +86,6 @@ FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options);
 // Of a table that is being opened; the caller fills in block_cache and cache_key.
 FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const rocksdb::TableProperties& properties);
 
-// Shared by all builders and readers of one table factory.
-// REQUIRES: the residency is not kAuto.
-std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options);
-
-// Bytes of filters in memory.
-size_t FilterMemoryUsage(const FilterDirectory& directory);
-
 // The filters of the open tables at a depth.
 struct FilterDepth {
   int depth = 0;
@@ -173,9 +166,6 @@ class TableFilter {
 
   // This table's share of the memory.
   virtual size_t ApproximateMemoryUsage() const = 0;
-
-  // One line for dumps: keys, bits per key, pages, slots covered.
-  virtual std::string Describe() const = 0;
 };
 
 }  // namespace cairn

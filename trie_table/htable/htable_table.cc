@@ -58,7 +58,7 @@ const std::shared_ptr<FilterDirectory>& HTableFactory::filters() const {
       filter.residency = cached ? FilterResidency::kCache : FilterResidency::kPinned;
     }
     const bool go_on = cloned_filters_ != nullptr && cloned_filters_->IsOf(filter);
-    std::atomic_store(&filters_, go_on ? cloned_filters_ : NewFilterDirectory(filter));
+    std::atomic_store(&filters_, go_on ? cloned_filters_ : std::make_shared<FilterDirectory>(filter));
   });
   return filters_;
 }
