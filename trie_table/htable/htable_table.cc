@@ -156,7 +156,7 @@ rocksdb::TableBuilder* HTableFactory::NewTableBuilder(const rocksdb::TableBuilde
                                                       rocksdb::WritableFileWriter* file) const {
   const KeyHash* const hash = HashOfComparator(options.internal_comparator.user_comparator());
   if (hash == nullptr) return options_.table->NewTableBuilder(options, file);
-  auto filter = NewTableFilterBuilder(filters(), FilterContextOf(options));
+  auto filter = std::make_unique<TableFilterBuilder>(filters(), FilterContextOf(options));
   return new HTableBuilder(options_, *hash, options, std::move(filter), file);
 }
 
