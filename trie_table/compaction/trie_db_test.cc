@@ -342,7 +342,6 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
-// What listeners wait at until a test lets them through.
 // Keeps the first compaction from going on until its gate is released.
 class HeldCompaction : public rocksdb::EventListener {
  public:
