@@ -97,50 +97,21 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
   KeySketch::Entry entry_ = KeySketch::Entry::kValue;
 };
 
-class FactsCollectorFactory : public rocksdb::InternalTblPropCollFactory {
- public:
-  FactsCollectorFactory(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as,
-                        Stamps in_values)
-      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as), in_values_(in_values) {}
-  const char* Name() const override { return "cairn.TableFacts"; }
-  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
-    return new FactsCollector(hash_, totals_, counted_as_, in_values_);
-  }
-
- private:
-  const KeyHash hash_;
-  const std::shared_ptr<WrittenTotals> totals_;
-  const WrittenBy counted_as_;
-  const Stamps in_values_;
-};
-
 // A trie's scheduler counts whole files; other column families' tables count themselves.
 WrittenBy CountedAs(const rocksdb::TableBuilderOptions& options) {
   if (options.ioptions.compaction_style == rocksdb::kCompactionStyleNone) return WrittenBy::kCountedElsewhere;
   return options.reason == rocksdb::TableFileCreationReason::kCompaction ? WrittenBy::kCompaction : WrittenBy::kFlush;
 }
 
-// The list owns its factories, and those that RocksDB made are not ours to own.
-class BorrowedCollectorFactory : public rocksdb::InternalTblPropCollFactory {
- public:
-  explicit BorrowedCollectorFactory(rocksdb::InternalTblPropCollFactory* factory) : factory_(factory) {}
-  const char* Name() const override { return factory_->Name(); }
-  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t column_family_id, int level, int num_levels,
-                                                          rocksdb::SequenceNumber threshold) override {
-    return factory_->CreateInternalTblPropColl(column_family_id, level, num_levels, threshold);
-  }
-
- private:
-  rocksdb::InternalTblPropCollFactory* const factory_;
-};
-
 }  // namespace
 
 std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsOf(const rocksdb::TableBuilderOptions& options) {
   auto collectors = std::make_unique<rocksdb::InternalTblPropCollFactories>();
   if (options.internal_tbl_prop_coll_factories != nullptr) {
+    // The list owns its factories, and those that RocksDB made are not ours to own.
     for (const auto& factory : *options.internal_tbl_prop_coll_factories) {
-      collectors->push_back(std::make_unique<BorrowedCollectorFactory>(factory.get()));
+      collectors->push_back(std::make_unique<CollectorFactory>(
+          factory->Name(), [&lent = *factory](auto... table) { return lent.CreateInternalTblPropColl(table...); }));
     }
   }
   return collectors;
@@ -156,8 +127,10 @@ std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
   std::shared_ptr<WrittenTotals> totals;
   if (!options.db_session_id.empty()) totals = WrittenTotalsOf(options.db_session_id, options.column_family_id);
   const Stamps in_values = TtlOf(options.ioptions) == nullptr ? Stamps::kNone : Stamps::kOfTtl;
-  collectors->push_back(
-      std::make_unique<FactsCollectorFactory>(*hash, std::move(totals), CountedAs(options), in_values));
+  collectors->push_back(std::make_unique<CollectorFactory>(
+      "cairn.TableFacts", [hash, totals, counted_as = CountedAs(options), in_values](auto...) {
+        return new FactsCollector(*hash, totals, counted_as, in_values);
+      }));
   return collectors;
 }
 

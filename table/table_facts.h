@@ -5,7 +5,9 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "db/table_properties_collector.h"
 #include "table/hash_order/hash_order.h"
@@ -14,6 +16,23 @@
 #include "table/written_totals.h"
 
 namespace cairn {
+
+// Has collectors made by a function.
+class CollectorFactory : public rocksdb::InternalTblPropCollFactory {
+ public:
+  using Make = std::function<rocksdb::InternalTblPropColl*(uint32_t column_family_id, int level, int num_levels,
+                                                           rocksdb::SequenceNumber threshold)>;
+  CollectorFactory(const char* name, Make make) : name_(name), make_(std::move(make)) {}
+  const char* Name() const override { return name_; }
+  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t column_family_id, int level, int num_levels,
+                                                          rocksdb::SequenceNumber threshold) override {
+    return make_(column_family_id, level, num_levels, threshold);
+  }
+
+ private:
+  const char* const name_;
+  const Make make_;
+};
 
 // Of all entries. Raw keys hold eight bytes of sequence number and type.
 inline uint64_t KeyAndValueBytes(const rocksdb::TableProperties& properties) {

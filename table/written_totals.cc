@@ -77,12 +77,6 @@ void ForgetWrittenTotals(const std::string& db_session_id) {
   kept.totals.erase(begin, end);
 }
 
-size_t CountWrittenTotals() {
-  Kept& kept = KeptTotals();
-  MutexLock lock(&kept.mutex);
-  return kept.totals.size();
-}
-
 std::string EncodeWrittenTotals(const WrittenTotals& totals) {
   std::string encoded;
   rocksdb::PutVarint64(&encoded, totals.flushed_bytes.load(std::memory_order_relaxed));

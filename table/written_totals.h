@@ -40,9 +40,6 @@ std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id,
 // For a database that is being closed. Whoever still has totals may go on with them.
 void ForgetWrittenTotals(const std::string& db_session_id);
 
-// Column families that are remembered.
-size_t CountWrittenTotals();
-
 // What a table carries; false if it carries nothing readable.
 bool DecodeWrittenTotals(const rocksdb::UserCollectedProperties& properties, uint64_t* flushed, uint64_t* compacted);
 

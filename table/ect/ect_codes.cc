@@ -1,7 +1,6 @@
 #include "table/ect/ect_codes.h"
 
 #include <algorithm>
-#include <mutex>
 #include <queue>
 
 namespace cairn {
@@ -69,14 +68,9 @@ const EctCodes* EctCodes::Get(uint32_t hmax) {
 }
 
 EctCodes::EctCodes(uint32_t hmax)
-    : hmax_(hmax),
-      encode_((hmax + 1) * (hmax + 2) / 2),
-      decode_((kMaxHmax + 1) * kWindow),
-      skip_((kMaxSkipLeaves + 1) * kWindow),
-      long_codes_(hmax + 1) {
+    : hmax_(hmax), encode_((hmax + 1) * (hmax + 2) / 2), decode_((kMaxHmax + 1) * kWindow), long_codes_(hmax + 1) {
   for (uint32_t n = 3; n <= hmax; ++n) MakeHuffman(n);
   for (uint32_t n = 3; n <= kMaxHmax; ++n) MakeDecodeTable(n);
-  for (uint32_t n = 3; n <= kMaxSkipLeaves; ++n) MakeSkipTable(n);
 }
 
 void EctCodes::MakeHuffman(uint32_t n) {
@@ -116,7 +110,14 @@ void EctCodes::MakeDecodeTable(uint32_t n) {
   }
 }
 
-void EctCodes::MakeSkipTable(uint32_t n) {
+void EctCodes::MakeSkipTable() const {
+  std::call_once(skip_made_, [this] {
+    skip_.resize((kMaxSkipLeaves + 1) * kWindow);
+    for (uint32_t n = 3; n <= kMaxSkipLeaves; ++n) MakeSkipTable(n);
+  });
+}
+
+void EctCodes::MakeSkipTable(uint32_t n) const {
   for (uint32_t w = 0; w < kWindow; ++w) {
     uint32_t best = 0, used = 0, pairs = 0;
     std::vector<uint32_t> pending = {n};  // the next one last

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "util/bits.h"
@@ -27,8 +28,6 @@ class EctCodes {
 
   // The tables of one hmax within kMinHmax ... kMaxHmax. Never freed.
   static const EctCodes* Get(uint32_t hmax);
-
-  uint32_t hmax() const { return hmax_; }
 
   // Appends the code of `left` in a node of n > 2 leaves. left < n; left = 0 stands for both one-sided cases.
   void Encode(uint64_t n, uint64_t left, BitWriter* out) const {
@@ -60,7 +59,9 @@ class EctCodes {
   //   bits 0-5: bits consumed, 0 if the first code is longer than the window
   //   bits 6-10: 8 times the number of tries left;  bits 11-15: pairs met
   //   bits 16-23, 24-31: sizes of the tries left, the first one first
+  // REQUIRES: MakeSkipTable has been called, which only who skips needs: dense indexes.
   const uint32_t* skip_table() const { return skip_.data(); }
+  void MakeSkipTable() const;
 
   // Elias-gamma of (z >> k) + 1, then the low k bits of z.
   static void EncodeGamma(uint64_t z, unsigned k, BitWriter* out) {
@@ -100,7 +101,7 @@ class EctCodes {
   explicit EctCodes(uint32_t hmax);
   void MakeHuffman(uint32_t n);
   void MakeDecodeTable(uint32_t n);
-  void MakeSkipTable(uint32_t n);
+  void MakeSkipTable(uint32_t n) const;
   uint64_t DecodeLong(uint64_t window, uint64_t n, uint64_t* at) const;
   uint64_t DecodeLarge(const uint8_t* base, uint64_t n, uint64_t* at) const {
     const uint64_t z = DecodeGamma(base, GammaBits(n), at);
@@ -111,7 +112,8 @@ class EctCodes {
   uint32_t hmax_;
   std::vector<Code> encode_;      // of (n, left) at n * (n - 1) / 2 + left
   std::vector<uint16_t> decode_;  // of (n, window): length in the low 5 bits, left above; 0: longer than the window
-  std::vector<uint32_t> skip_;
+  mutable std::once_flag skip_made_;
+  mutable std::vector<uint32_t> skip_;
   std::vector<std::vector<LongCode>> long_codes_;  // of n, by `from`
 };
 

@@ -390,6 +390,7 @@ class EctReader {
                                        " is " + error + "; rebuild the index from the sorted hashes");
       }
     }
+    if (!opened.sparse_) opened.codes_->MakeSkipTable();
     *index = opened;
     return IndexStatus::OK();
   }

@@ -4,6 +4,7 @@
 
 #include "db/dbformat.h"
 #include "table/ect/ect_table.h"
+#include "table/table_facts.h"
 #include "util/bits.h"
 
 namespace cairn {
@@ -148,28 +149,13 @@ class EctCollector : public rocksdb::InternalTblPropColl {
   uint64_t key_hash_ = 0;
 };
 
-class EctCollectorFactory : public rocksdb::InternalTblPropCollFactory {
- public:
-  EctCollectorFactory(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter, bool compact)
-      : options_(options), hash_(hash), filter_(filter), compact_(compact) {}
-  const char* Name() const override { return "cairn.EctTable"; }
-  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
-    return new EctCollector(options_, hash_, filter_, compact_);
-  }
-
- private:
-  const EctTableOptions options_;
-  const KeyHash hash_;
-  const EctTableFilter filter_;
-  const bool compact_;
-};
-
 }  // namespace
 
 std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewEctCollectorFactory(const EctTableOptions& options,
                                                                             const KeyHash& hash, EctTableFilter filter,
                                                                             bool compact) {
-  return std::make_unique<EctCollectorFactory>(options, hash, filter, compact);
+  return std::make_unique<CollectorFactory>("cairn.EctTable",
+                                            [=](auto...) { return new EctCollector(options, hash, filter, compact); });
 }
 
 rocksdb::Status ReadEctTableFacts(const rocksdb::TableProperties& properties, EctTableFacts* facts) {

@@ -46,12 +46,11 @@ void DropEctTableBytes(rocksdb::TableProperties* properties);
 
 // What lookups found and read, counted by the core that they ran on.
 struct EctLookupCounts {
-  std::atomic<uint64_t> filtered_lookups{0};  // of tables with a cuckoo filter (HashStores): asked
-  std::atomic<uint64_t> filtered_hits{0};     // ... and had entries of the key
-  std::atomic<uint64_t> last_lookups{0};      // of others (of the last level)
-  std::atomic<uint64_t> last_kept{0};         // ... which their filter kept from reading
-  std::atomic<uint64_t> last_misses{0};       // ... which read and found nothing
-  std::atomic<uint64_t> blocks{0};            // data blocks asked for, in the cache or not
+  std::atomic<uint64_t> filtered_hits{0};  // of tables with a cuckoo filter (HashStores) that had entries of the key
+  std::atomic<uint64_t> last_lookups{0};   // of others (of the last level)
+  std::atomic<uint64_t> last_kept{0};      // ... which their filter kept from reading
+  std::atomic<uint64_t> last_misses{0};    // ... which read and found nothing
+  std::atomic<uint64_t> blocks{0};         // data blocks asked for, in the cache or not
 };
 
 // What the open tables of one factory hold in memory, and what lookups cost. Counters of their own, no order among

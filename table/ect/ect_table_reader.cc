@@ -285,21 +285,20 @@ class EctTableReader final : public EctTableProbe {
                  : Interpolate(how, key, hash, get_context, matched);
   }
 
-  // Of a lookup that another has asked the filter for.
+  // Of a lookup that the filter lets pass.
   void CountPassed() const {
-    EctLookupCounts* const counts = counters_->lookups.Access();
-    (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
+    if (!filter_->is_cuckoo()) counters_->lookups.Access()->last_lookups.fetch_add(1, std::memory_order_relaxed);
     if (filter_->exists()) CountAnswer(/*passes=*/true);
   }
 
   bool PassesFilter(uint64_t hash) const {
-    EctLookupCounts* const counts = counters_->lookups.Access();
-    (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
-    if (!filter_->exists()) return true;
-    const bool passes = filter_->MayContain(hash);
-    if (!passes && !filter_->is_cuckoo()) counts->last_kept.fetch_add(1, std::memory_order_relaxed);
-    CountAnswer(passes);
-    return passes;
+    if (MayHold(hash)) {
+      CountPassed();
+      return true;
+    }
+    CountKeptFromLast();
+    CountAnswer(/*passes=*/false);
+    return false;
   }
   // Of the filter, as RocksDB's reader counts its own.
   void CountAnswer(bool passes) const {

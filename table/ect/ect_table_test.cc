@@ -71,108 +71,15 @@ class EctTableTest : public TableTest {
     EXPECT_TRUE(db_->GetPropertiesOfAllTables(&properties).ok());
     return properties;
   }
-
-  void TestVersionsThatRunOverManyBlocks();
 };
-
-TEST_F(EctTableTest, AgreesWithAModel) {
-  std::mt19937_64 random(Seed());
-  const std::pair<rocksdb::CompressionType, EctIndexResidency> variants[] = {
-      {rocksdb::kNoCompression, EctIndexResidency::kPinned},
-      {rocksdb::kSnappyCompression, EctIndexResidency::kPinned},
-      {rocksdb::kNoCompression, EctIndexResidency::kDropped},
-      {rocksdb::kSnappyCompression, EctIndexResidency::kCache}};
-  for (const auto& [compression, residency] : variants) {
-    options_.compression = compression;
-    options_.table_factory.reset(
-        NewFactory(residency, residency == EctIndexResidency::kCache ? rocksdb::NewLRUCache(64 << 10, 0) : nullptr));
-    options_.write_buffer_size = 256 << 10;
-    Close();
-    std::filesystem::remove_all(path_);
-    OpenGood();
-    std::map<std::string, std::string> model;
-    for (int step = 0; step < 15000; ++step) {
-      const std::string key = Key(random() % 5000);
-      const auto value = [&] {
-        const uint64_t largest = random() % 100 == 0 ? 20000 : 200;
-        return std::string(1 + random() % largest, static_cast<char>('a' + step % 26));
-      };
-      Write(&random, key, value, &model);
-      if (random() % 5000 == 0) Flush();
-      if (random() % 10000 == 0) CompactAll();
-      if (random() % 10000 == 0) OpenGood();
-    }
-    for (int round = 0; round < 2; ++round) {
-      for (int i = 0; i < 6000; ++i) {
-        const auto found = model.find(Key(i));
-        ASSERT_EQ(found == model.end() ? "-" : found->second, Get(Key(i))) << Key(i);
-      }
-      std::vector<std::string> keys;
-      for (const auto& [key, value] : model) keys.push_back(key);
-      std::sort(keys.begin(), keys.end(),
-                [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
-      std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
-      size_t at = 0;
-      for (it->SeekToFirst(); it->Valid(); it->Next(), ++at) {
-        ASSERT_EQ(keys[at], it->key().ToString());
-        ASSERT_EQ(model[keys[at]], it->value().ToString());
-      }
-      ASSERT_EQ(keys.size(), at);
-      for (it->SeekToLast(); it->Valid(); it->Prev()) ASSERT_EQ(keys[--at], it->key().ToString());
-      ASSERT_EQ(0u, at);
-      it->Seek(keys[keys.size() / 2]);
-      ASSERT_EQ(keys[keys.size() / 2], it->key().ToString());
-      // Many keys at once.
-      std::vector<rocksdb::Slice> asked;
-      std::vector<std::string> names, values;
-      for (int i = 0; i < 100; ++i) names.push_back(Key(random() % 6000));
-      for (const std::string& name : names) asked.push_back(name);
-      const std::vector<rocksdb::Status> statuses = db_->MultiGet(rocksdb::ReadOptions(), asked, &values);
-      for (size_t i = 0; i < names.size(); ++i) {
-        const auto found = model.find(names[i]);
-        ASSERT_EQ(found == model.end(), statuses[i].IsNotFound());
-        if (found != model.end()) {
-          ASSERT_EQ(found->second, values[i]);
-        }
-      }
-      it.reset();
-      CompactAll();
-    }
-  }
-}
 
 TEST_F(EctTableTest, VersionsThatRunOverManyBlocks) {
   for (const EctIndexResidency residency : {EctIndexResidency::kPinned, EctIndexResidency::kDropped}) {
     options_.table_factory.reset(NewFactory(residency));
-    TestVersionsThatRunOverManyBlocks();
-    Close();
-    std::filesystem::remove_all(path_);
+    OpenEmpty();
+    ExpectEachSnapshotToSeeItsVersion();
+    EXPECT_EQ(1u, Properties().size());
   }
-}
-
-void EctTableTest::TestVersionsThatRunOverManyBlocks() {
-  options_.level0_file_num_compaction_trigger = 100;
-  OpenGood();
-  std::mt19937_64 random(Seed());
-  std::vector<const rocksdb::Snapshot*> snapshots;
-  for (int i = 0; i < 300; ++i) {
-    for (uint64_t key = 0; key < 5; ++key) Put(Key(key), Key(key) + "@" + std::to_string(i) + std::string(200, '.'));
-    Put(Key(1000 + i), "between");
-    snapshots.push_back(db_->GetSnapshot());
-  }
-  for (int round = 0; round < 2; ++round) {
-    for (int i = 0; i < 300; ++i) {
-      for (uint64_t key = 0; key < 5; ++key) {
-        ASSERT_EQ(Key(key) + "@" + std::to_string(i) + std::string(200, '.'), Get(Key(key), snapshots[i]));
-      }
-      ASSERT_EQ("between", Get(Key(1000 + i), snapshots[i]));
-      ASSERT_EQ(i == 0 ? "-" : "between", Get(Key(1000 + i - 1 + (i == 0 ? 1000 : 0)), snapshots[i]));
-    }
-    if (round == 0) Flush();
-    if (round == 0) CompactAll();
-  }
-  EXPECT_EQ(1u, Properties().size());
-  for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
 }
 
 TEST_F(EctTableTest, ReadsOneBlockForAHitAndForAMiss) {

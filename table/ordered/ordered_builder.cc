@@ -56,18 +56,6 @@ class OrderCollector : public rocksdb::InternalTblPropColl {
   const std::shared_ptr<OrderInMaking> order_;
 };
 
-class OrderCollectorFactory : public rocksdb::InternalTblPropCollFactory {
- public:
-  explicit OrderCollectorFactory(std::shared_ptr<OrderInMaking> order) : order_(std::move(order)) {}
-  const char* Name() const override { return "cairn.Order"; }
-  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
-    return new OrderCollector(order_);
-  }
-
- private:
-  const std::shared_ptr<OrderInMaking> order_;
-};
-
 // Passes on what the block-based builder writes, but for the last bytes, which are to be changed.
 class TailFile : public rocksdb::FSWritableFile {
  public:
@@ -203,7 +191,8 @@ class OrderedTableBuilder : public port::TableBuilderAround {
   ~OrderedTableBuilder() override { tail_->Detach(); }
 
   std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewCollector() const {
-    return std::make_unique<OrderCollectorFactory>(order_);
+    return std::make_unique<CollectorFactory>("cairn.Order",
+                                              [order = order_](auto...) { return new OrderCollector(order); });
   }
   rocksdb::WritableFileWriter* inner_file() const { return inner_file_.get(); }
   void SetInner(rocksdb::TableBuilder* inner) { inner_.reset(inner); }

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,11 +26,9 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/debug.h"
-#include "rocksdb/wide_columns.h"
 #include "table/ordered/order_block.h"
 #include "table/table_builder.h"
 #include "test/testutil/assert_ok.h"
-#include "test/testutil/ingest_again.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
@@ -51,135 +48,6 @@ std::string Number(uint64_t n) {
 std::string Key(uint64_t n) { return "key" + Number(n); }
 
 constexpr uint64_t kSpace = 20000;  // of key numbers
-
-struct Variant {
-  const char* name;
-  std::function<void(Options*, BlockBasedTableOptions*)> change;
-};
-
-void Universal(Options* options) {
-  options->compaction_style = rocksdb::kCompactionStyleUniversal;
-  options->level0_file_num_compaction_trigger = 12;
-}
-
-const std::vector<Variant>& Variants() {
-  static const std::vector<Variant> variants = {
-      {"universal", [](Options* o, BlockBasedTableOptions*) { Universal(o); }},
-      {"leveled", [](Options*, BlockBasedTableOptions*) {}},
-      {"level0",
-       [](Options* o, BlockBasedTableOptions*) {
-         o->disable_auto_compactions = true;
-         o->level0_file_num_compaction_trigger = 1000;
-         o->level0_slowdown_writes_trigger = 1000;
-         o->level0_stop_writes_trigger = 1000;
-       }},
-      {"cached",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->cache_index_and_filter_blocks = true;
-         t->block_cache = rocksdb::NewLRUCache(256 << 10, 0);
-       }},
-      {"pinned",
-       [](Options*, BlockBasedTableOptions* t) {
-         t->cache_index_and_filter_blocks = true;
-         t->metadata_cache_options.unpartitioned_pinning = rocksdb::PinningTier::kAll;
-       }},
-      {"partitioned",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->index_type = BlockBasedTableOptions::kTwoLevelIndexSearch;
-         t->partition_filters = true;
-         t->metadata_block_size = 512;
-         t->cache_index_and_filter_blocks = true;
-       }},
-      {"prefix",
-       [](Options* o, BlockBasedTableOptions*) { o->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(9)); }},
-      {"dictionary",
-       [](Options* o, BlockBasedTableOptions*) {
-         o->compression = rocksdb::kZSTD;
-         o->compression_opts.max_dict_bytes = 4096;
-       }},
-      {"parallel",
-       [](Options* o, BlockBasedTableOptions*) {
-         o->compression = rocksdb::kZSTD;
-         o->compression_opts.parallel_threads = 2;
-       }},
-      {"old",
-       [](Options*, BlockBasedTableOptions* t) {
-         t->format_version = 2;
-         t->checksum = rocksdb::kCRC32c;
-       }},
-      {"version5", [](Options*, BlockBasedTableOptions* t) { t->format_version = 5; }},
-      {"unchecked", [](Options*, BlockBasedTableOptions* t) { t->checksum = rocksdb::kNoChecksum; }},
-      {"first_key",
-       [](Options*, BlockBasedTableOptions* t) { t->index_type = BlockBasedTableOptions::kBinarySearchWithFirstKey; }},
-      {"aligned",
-       [](Options* o, BlockBasedTableOptions* t) {
-         t->block_align = true;
-         t->block_size = 4096;
-         o->compression = rocksdb::kNoCompression;
-       }},
-      {"impatient", [](Options* o, BlockBasedTableOptions*) { o->max_sequential_skip_in_iterations = 1; }},
-      {"direct", [](Options* o, BlockBasedTableOptions*) { o->use_direct_io_for_flush_and_compaction = true; }},
-      {"blobs",
-       [](Options* o, BlockBasedTableOptions*) {
-         Universal(o);
-         o->enable_blob_files = true;
-         o->min_blob_size = 40;
-       }},
-      {"tiny_cache",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->block_cache = rocksdb::NewLRUCache(16 << 10, 0);
-       }},
-      {"no_cache",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->no_block_cache = true;
-       }},
-      {"clock_cache",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->block_cache = rocksdb::HyperClockCacheOptions(256 << 10, 0).MakeSharedCache();
-       }},
-      {"second_cache",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         rocksdb::LRUCacheOptions cache(32 << 10, 0, false, 0.5);
-         cache.secondary_cache = rocksdb::NewCompressedSecondaryCache(1 << 20);
-         t->block_cache = cache.MakeSharedCache();
-       }},
-      {"mapped",
-       [](Options* o, BlockBasedTableOptions*) {
-         Universal(o);
-         o->allow_mmap_reads = true;
-       }},
-      {"block_hash",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
-       }},
-      {"index_hash",
-       [](Options* o, BlockBasedTableOptions* t) {
-         o->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(9));
-         t->index_type = BlockBasedTableOptions::kHashSearch;
-       }},
-      {"restarts",
-       [](Options* o, BlockBasedTableOptions* t) {
-         Universal(o);
-         t->block_restart_interval = 3;
-         t->index_block_restart_interval = 5;
-       }},
-      {"key_checksums", [](Options* o, BlockBasedTableOptions*) { o->block_protection_bytes_per_key = 8; }},
-      {"read_amp", [](Options*, BlockBasedTableOptions* t) { t->read_amp_bytes_per_bit = 32; }},
-      {"few_files",
-       [](Options* o, BlockBasedTableOptions*) {
-         Universal(o);
-         o->max_open_files = 10;
-       }},
-  };
-  return variants;
-}
 
 class OrderedTest : public ::testing::Test {
  protected:
@@ -297,121 +165,6 @@ class OrderedTest : public ::testing::Test {
   std::unique_ptr<DB> ordered_;
 };
 
-// One random walk with one iterator; the same calls on each database for the same random numbers.
-std::string Walk(DB* db, const Options& options, uint64_t seed) {
-  Random random(seed);
-  ReadOptions read;
-  const std::string upper = Key(random() % kSpace), lower = Key(random() % kSpace);
-  const Slice upper_slice(upper), lower_slice(lower);
-  if (random() % 3 == 0) read.iterate_upper_bound = &upper_slice;
-  if (random() % 4 == 0) read.iterate_lower_bound = &lower_slice;
-  if (read.iterate_upper_bound != nullptr && read.iterate_lower_bound != nullptr && upper < lower) {
-    read.iterate_lower_bound = nullptr;
-  }
-  read.async_io = random() % 8 == 0;
-  read.readahead_size = random() % 8 == 0 ? 4096 : 0;
-  read.auto_readahead_size = random() % 2 == 0;
-  read.background_purge_on_iterator_cleanup = random() % 2 == 0;
-  read.adaptive_readahead = random() % 2 == 0;
-  read.fill_cache = random() % 4 != 0;
-  read.verify_checksums = random() % 4 != 0;
-  read.allow_unprepared_value = random() % 3 == 0;
-  read.ignore_range_deletions = random() % 8 == 0;
-  if (random() % 6 == 0) {
-    read.table_filter = [](const rocksdb::TableProperties& table) { return table.num_entries % 3 != 0; };
-  }
-  read.pin_data = random() % 12 == 0;
-  if (random() % 12 == 0) read.max_skippable_internal_keys = 5;
-  const uint64_t prefix_mode = random() % 3;
-  bool in_prefix = false;
-  if (options.prefix_extractor != nullptr) {
-    read.total_order_seek = prefix_mode == 0;
-    read.auto_prefix_mode = prefix_mode == 1;
-    in_prefix = prefix_mode == 2;
-    read.prefix_same_as_start = in_prefix;
-    if (in_prefix) read.iterate_lower_bound = nullptr;
-  }
-  std::string seen;
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(read));
-  for (int i = 0; i < 30; ++i) {
-    uint64_t step = random() % 10;
-    if (!it->Valid() && step >= 5) step = 0;
-    // In prefix mode only forward seeks and steps are defined.
-    if (in_prefix && step != 0 && step < 5) step = 0;
-    if (in_prefix && step >= 8) step = 5;
-    switch (step) {
-      case 0:
-      case 1:
-      case 2:
-        it->Seek(random() % 8 == 0 ? "key" + Number(random() % kSpace).substr(0, in_prefix ? 8 : random() % 8)
-                                   : Key(random() % kSpace));
-        break;
-      case 3:
-        if (random() % 4 == 0) {
-          it->SeekToFirst();
-        } else {
-          it->SeekForPrev(Key(random() % kSpace));
-        }
-        break;
-      case 4:
-        if (random() % 4 == 0) {
-          it->SeekToLast();
-        } else {
-          it->Seek(Key(random() % kSpace));
-        }
-        break;
-      default:
-        if (step < 8) {
-          it->Next();
-        } else {
-          it->Prev();
-        }
-    }
-    if (it->Valid() && read.allow_unprepared_value) {
-      EXPECT_TRUE(it->PrepareValue());
-    }
-    if (read.max_skippable_internal_keys != 0 && it->status().IsIncomplete()) {
-      seen += "incomplete\n";
-      continue;
-    }
-    EXPECT_TRUE(it->status().ok()) << it->status().ToString();
-    seen += it->Valid() ? it->key().ToString() + "=" + it->value().ToString() + "\n" : "-\n";
-    for (const rocksdb::WideColumn& column : it->Valid() ? it->columns() : rocksdb::WideColumns()) {
-      seen += column.name().ToString() + ":" + column.value().ToString() + " ";
-    }
-  }
-  return seen;
-}
-
-class OrderedVariantTest : public OrderedTest, public ::testing::WithParamInterface<Variant> {};
-
-void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
-
-TEST_P(OrderedVariantTest, ScansAreThoseOfRocksDB) {
-  GetParam().change(&options_, &table_);
-  Open();
-  Random random(Seed());
-  for (int round = 0; round < 4; ++round) {
-    Write(&random, 2500);
-    const std::unique_ptr<DB> stock = OpenStock();
-    ASSERT_TRUE(stock != nullptr);
-    for (int i = 0; i < 120; ++i) {
-      const uint64_t seed = random();
-      ASSERT_EQ(Walk(stock.get(), options_, seed), Walk(ordered_.get(), options_, seed)) << "walk " << seed;
-    }
-  }
-  const OrderedSeekStats seeks = Seeks();
-  EXPECT_GT(seeks.deferred, 200u);
-  EXPECT_GT(seeks.saved(), 50u);
-  EXPECT_GT(seeks.past_bound, 0u);
-  ASSERT_OK(ordered_->VerifyChecksum());
-}
-
-INSTANTIATE_TEST_SUITE_P(Variants, OrderedVariantTest, ::testing::ValuesIn(Variants()),
-                         [](const ::testing::TestParamInfo<Variant>& variant) {
-                           return std::string(variant.param.name);
-                         });
-
 // DBIter passes over a few made-up keys that are alike and then seeks what they say: that must be nearer to a key.
 TEST_F(OrderedTest, SeeksOfTablesWithTheSameKeysEnd) {
   options_.disable_auto_compactions = true;
@@ -462,7 +215,6 @@ TEST_F(OrderedTest, ASeekReadsWhatItReturns) {
   EXPECT_LT(blocks[1], 2000u * 18 / 10);
 }
 
-// RocksDB's count of written bytes is that of the files.
 // The bytes of a mapped file go with its reader; a cache that outlives the reader must not refer to them.
 TEST_F(OrderedTest, ACachedFilterOfAMappedFileOutlivesItsReader) {
   options_.allow_mmap_reads = true;
@@ -480,6 +232,7 @@ TEST_F(OrderedTest, ACachedFilterOfAMappedFileOutlivesItsReader) {
   for (uint64_t n = 0; n < 4000; ++n) ASSERT_OK(ordered_->Get({}, Key(n * 2), &value));
 }
 
+// RocksDB's count of written bytes is that of the files.
 TEST_F(OrderedTest, WhatIsWrittenIsCountedOnce) {
   options_.statistics = rocksdb::CreateDBStatistics();
   options_.disable_auto_compactions = true;
@@ -660,28 +413,6 @@ TEST_F(OrderedTest, APlaceholderStandsForTheNewestTargetsPrefix) {
       ASSERT_TRUE(it->Valid()) << prefix << " " << it->status().ToString();
       EXPECT_EQ(it->key(), Key(prefix * 100 + 90));
     }
-  }
-}
-
-TEST_F(OrderedTest, IngestedFilesTakePart) {
-  Open();
-  Random random(Seed());
-  Write(&random, 2000);
-  for (int i = 0; i < 5; ++i) {
-    const std::string file = path_ + "/ingested";
-    std::map<std::string, std::string> records;
-    for (uint64_t n = static_cast<uint64_t>(i) * 100; n < kSpace; n += 300) records[Key(n)] = "ingested";
-    ASSERT_OK(WriteTable(file, options_, records));
-    rocksdb::IngestExternalFileOptions ingest;
-    ingest.move_files = true;
-    ingest.write_global_seqno = i % 2 == 0;
-    ASSERT_OK(ordered_->IngestExternalFile({file}, ingest));
-  }
-  const std::unique_ptr<DB> stock = OpenStock();
-  ASSERT_TRUE(stock != nullptr);
-  for (int i = 0; i < 200; ++i) {
-    const uint64_t seed = random();
-    ASSERT_EQ(Walk(stock.get(), options_, seed), Walk(ordered_.get(), options_, seed)) << "walk " << seed;
   }
 }
 

@@ -113,49 +113,6 @@ size_t SiltTables::FirstSorted(uint64_t hash) const {
   return i;
 }
 
-// One lookup.
-class SiltTables::Search {
- public:
-  Search(Version* version, const VersionRequest& request, uint64_t hash)
-      : version_(version), request_(request), hash_(hash) {}
-
-  void AskStore(const Store& store) {
-    if (!store.Covers(hash_)) return;
-    if (store.filter.MayContain(hash_)) {
-      Ask(*store.reader, store.level);
-    } else {
-      ++kept_from_;
-    }
-  }
-  void Ask(const EctTableProbe& reader, int level) {
-    if (!reader.MayHold(hash_)) {
-      ++kept_from_;
-      reader.CountKeptFromLast();
-      return;
-    }
-    if (!lookup_.has_value()) lookup_.emplace(version_, request_);
-    const Status s = reader.Find(request_.options, request_.key.internal_key(), hash_, lookup_->context());
-    found_ = lookup_->Take(s, level) == VersionLookup::Next::kNothing;
-  }
-  bool found() const { return found_; }
-
-  // Whether this one is counted in RocksDB's samples of reads.
-  bool Sampled() const { return lookup_.has_value() ? lookup_->sampled() : rocksdb::should_sample_file_read(); }
-
-  void Finish() {
-    if (!found_) FinishLookup(version_, request_, &lookup_);
-    CountKeptFrom(version_, kept_from_);
-  }
-
- private:
-  Version* const version_;
-  const VersionRequest& request_;
-  const uint64_t hash_;
-  std::optional<VersionLookup> lookup_;  // from the first table on that may hold the key
-  uint64_t kept_from_ = 0;
-  bool found_ = false;
-};
-
 SiltTables::Way SiltTables::WayOf(uint64_t hash) const {
   const size_t part = PartOf(hash);
   const Store* const begin = stores_.data() + begins_[part];
@@ -165,7 +122,8 @@ SiltTables::Way SiltTables::WayOf(uint64_t hash) const {
   return {hash, begin, end, begin, sorted, sorted};
 }
 
-bool SiltTables::Next(Way* way, uint64_t* kept_from) const {
+// Within its callers: a Get wants little of what it sets.
+__attribute__((always_inline)) inline bool SiltTables::Next(Way* way, uint64_t* kept_from) const {
   const auto may_hold = [way](const auto& table, int level) {
     way->reader = table.reader;
     way->level = level;
@@ -200,13 +158,18 @@ void SiltTables::SampleReads(const Way& way, bool brought) const {
 
 void SiltTables::Get(Version* version, const VersionRequest& request) const {
   Way way = WayOf((*hash_)(request.key.user_key()));
-  Search search(version, request, way.hash);
-  while (way.store != way.end && !search.found()) search.AskStore(*way.store++);
-  while (way.sorted < sorted_.size() && sorted_[way.sorted].first <= way.hash && !search.found()) {
-    search.Ask(*sorted_[way.sorted++].reader, last_level_);
+  std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
+  uint64_t kept_from = 0;
+  bool found = false;
+  while (!found && Next(&way, &kept_from)) {
+    if (!lookup.has_value()) lookup.emplace(version, request);
+    const Status s = way.reader->Find(request.options, request.key.internal_key(), way.hash, lookup->context());
+    found = lookup->Take(s, way.level) == VersionLookup::Next::kNothing;
   }
-  if (search.Sampled()) SampleReads(way, search.found() && request.status->ok());
-  search.Finish();
+  const bool sampled = lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read();
+  if (sampled) SampleReads(way, found && request.status->ok());
+  if (!found) FinishLookup(version, request, &lookup);
+  CountKeptFrom(version, kept_from);
 }
 
 // One MultiGet. Newer tables come first, as with RocksDB: its histograms keep levels apart, and the limit on a batch's

@@ -61,7 +61,6 @@ class SiltTables : public OfVersion {
     const rocksdb::FdWithKeyRange* file = nullptr;
     uint32_t number = 0;
   };
-  class Search;
   // What was asked of those that may hold a key, and what comes next.
   struct Way {
     uint64_t hash;

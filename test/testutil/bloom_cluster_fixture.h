@@ -40,7 +40,7 @@ class BloomClusterTest : public ::testing::Test {
     options.clusters = clusters;
     options.bits_per_key = bits;
     ASSERT_TRUE(ValidateFilterOptions(options).ok());
-    directory_ = NewFilterDirectory(options);
+    directory_ = std::make_shared<FilterDirectory>(options);
   }
 
   std::vector<uint64_t> Hashes(size_t count, uint64_t container = 5) {
@@ -62,10 +62,10 @@ class BloomClusterTest : public ::testing::Test {
     table.context.statistics = statistics_;
     table.context.cache_key = rocksdb::OffsetableCacheKey("db", "session", tables_);
     table.hashes = std::move(hashes);
-    const auto builder = NewTableFilterBuilder(directory_, table.context);
-    for (uint64_t hash : table.hashes) builder->Add(hash);
+    TableFilterBuilder builder(directory_, table.context);
+    for (uint64_t hash : table.hashes) builder.Add(hash);
     std::string block;
-    EXPECT_TRUE(builder->Finish(&block).ok());
+    EXPECT_TRUE(builder.Finish(&block).ok());
     EXPECT_EQ(block.size() % kFilterPageBytes, 0u);
     table.size = block.size();
     Write(table.name, std::string(kFilterOffset, 'x') + block + std::string(100, 'y'));

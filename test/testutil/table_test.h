@@ -113,6 +113,27 @@ class TableTest : public testing::Test {
     EXPECT_EQ("1", Get("a"));
     EXPECT_OK(db_->Get(cache_only, "a", &value));
   }
+  // Of keys with more versions than a block or page holds, in the memtable, a flushed table and one that is compacted.
+  void ExpectEachSnapshotToSeeItsVersion() {
+    const auto key = [](int i) { return "key" + std::to_string(i); };
+    const auto value = [&](int k, int i) { return key(k) + "@" + std::to_string(i) + std::string(200, '.'); };
+    std::vector<const rocksdb::Snapshot*> snapshots;
+    for (int i = 0; i < 300; ++i) {
+      for (int k = 0; k < 5; ++k) Put(key(k), value(k, i));
+      Put(key(1000 + i), "between");
+      snapshots.push_back(db_->GetSnapshot());
+    }
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 300; ++i) {
+        for (int k = 0; k < 5; ++k) ASSERT_EQ(value(k, i), Get(key(k), snapshots[i]));
+        ASSERT_EQ("between", Get(key(1000 + i), snapshots[i]));
+        ASSERT_EQ(i == 0 ? "between" : "-", Get(key(1000 + i), snapshots[i == 0 ? 0 : i - 1]));
+      }
+      if (round == 0) Flush();
+      if (round == 1) CompactAll();
+    }
+    for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+  }
   // In the order of the column family.
   std::vector<std::string> Sorted(const std::map<std::string, std::string>& model) {
     std::vector<std::string> keys;

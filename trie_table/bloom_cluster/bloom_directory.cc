@@ -729,11 +729,6 @@ size_t FilterContainer::MemoryOf(unsigned member) const {
   return static_cast<size_t>(bytes);
 }
 
-unsigned FilterContainer::members() const {
-  const MutexLock lock(&mutex_);
-  return Count(live_);
-}
-
 size_t FilterContainer::sources() const {
   const Protected<Snapshot> snapshot(ThisFilterThread()->hazard(), snapshot_);
   return snapshot->images.size() + snapshot->covers.size();

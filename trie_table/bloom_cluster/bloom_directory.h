@@ -41,6 +41,8 @@ constexpr double kMaxBitsPerKey = 20;
 
 class FilterDirectory : public std::enable_shared_from_this<FilterDirectory> {
  public:
+  // Of all builders and readers of one table factory.
+  // REQUIRES: the residency is not kAuto.
   explicit FilterDirectory(const FilterOptions& options) : options_(options), memory_share_(options.memory_share) {}
 
   const FilterOptions& options() const { return options_; }
@@ -172,8 +174,7 @@ class FilterContainer {
   bool in_memory() const { return in_memory_.load(std::memory_order_relaxed); }
   void AddTo(std::vector<FilterDepth>* depths) const;
 
-  // Open tables and images (or covers), for dumps and tests.
-  unsigned members() const;
+  // Images (or covers), for tests.
   size_t sources() const;
 
  private:

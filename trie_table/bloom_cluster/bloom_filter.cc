@@ -354,15 +354,4 @@ std::shared_ptr<const FilterImage> FilterImage::Builder::Finish(uint64_t pairs) 
   return std::shared_ptr<const FilterImage>(std::move(image_));
 }
 
-std::shared_ptr<const FilterImage> BuildFilterImage(const std::vector<uint64_t>& sorted_hashes, double bits_per_key) {
-  FilterShape shape;
-  if (!sorted_hashes.empty()) {
-    shape = ChooseFilterShape(sorted_hashes.size(), sorted_hashes.front(), sorted_hashes.back(), 0, bits_per_key);
-  }
-  FilterImage::Builder builder(shape, sorted_hashes.size());
-  ColumnWriter writer(shape, &builder);
-  for (uint64_t hash : sorted_hashes) writer.Add(shape.FingerprintOfHash(hash), 0);
-  return writer.Finish() ? builder.Finish(writer.pairs()) : nullptr;
-}
-
 }  // namespace cairn

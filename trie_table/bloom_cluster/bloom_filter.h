@@ -225,7 +225,4 @@ class FilterImage::Builder : public ColumnSink {
   bool ok_ = true;
 };
 
-// An image of sorted pairs, for tests and small sets; null as above.
-std::shared_ptr<const FilterImage> BuildFilterImage(const std::vector<uint64_t>& sorted_hashes, double bits_per_key);
-
 }  // namespace cairn

@@ -22,6 +22,18 @@ std::vector<uint64_t> SortedHashes(size_t count, uint64_t low, uint64_t high, st
   return hashes;
 }
 
+// Null as FilterImage::Builder::Finish says.
+std::shared_ptr<const FilterImage> BuildFilterImage(const std::vector<uint64_t>& sorted_hashes, double bits_per_key) {
+  FilterShape shape;
+  if (!sorted_hashes.empty()) {
+    shape = ChooseFilterShape(sorted_hashes.size(), sorted_hashes.front(), sorted_hashes.back(), 0, bits_per_key);
+  }
+  FilterImage::Builder builder(shape, sorted_hashes.size());
+  ColumnWriter writer(shape, &builder);
+  for (uint64_t hash : sorted_hashes) writer.Add(shape.FingerprintOfHash(hash), 0);
+  return writer.Finish() ? builder.Finish(writer.pairs()) : nullptr;
+}
+
 std::vector<uint64_t> PairsOf(const FilterImage& image) {
   std::vector<uint64_t> pairs;
   const auto cursor = image.NewCursor();

@@ -1,7 +1,6 @@
 #include "trie_table/bloom_cluster/bloom_table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -70,193 +69,6 @@ class HashCursor : public PairCursor {
  private:
   const std::vector<uint64_t>& hashes_;
   size_t next_ = 0;
-};
-
-class BlockBuilder : public TableFilterBuilder {
- public:
-  BlockBuilder(std::shared_ptr<FilterDirectory> directory, const FilterContext& context)
-      : directory_(std::move(directory)), context_(context) {}
-
-  void Add(uint64_t hash) override {
-    if (!hashes_.empty()) {
-      if (hash == hashes_.back()) return;
-      sorted_ &= hash > hashes_.back();
-    }
-    // Asked for after each key; it changes when tables of other depths come and go.
-    if (hashes_.size() % kKeysPerEstimate == 0) pages_per_key_ = bits() / 8 / kFilterPageBytes;
-    hashes_.push_back(hash);
-  }
-
-  uint64_t keys() const override { return hashes_.size(); }
-
-  uint64_t EstimatedBytes() const override {
-    if (pages_per_key_ == 0) return 0;
-    return (static_cast<uint64_t>(static_cast<double>(hashes_.size()) * pages_per_key_) + 2) * kFilterPageBytes;
-  }
-
-  Status Finish(std::string* block) override {
-    if (hashes_.empty() || bits() == 0) return Status::OK();
-    if (!sorted_) {
-      std::sort(hashes_.begin(), hashes_.end());
-      hashes_.erase(std::unique(hashes_.begin(), hashes_.end()), hashes_.end());
-      sorted_ = true;
-    }
-    unsigned precision = 0;
-    std::vector<FilterCover> beneath;
-    const uint64_t name = ContainerOf(context_, hashes_.front());
-    const auto container = name == 0 ? nullptr : directory_->FindOpen(name);
-    if (container != nullptr) beneath = container->Beneath(context_.level, &precision);
-    if (!directory_->WritesClustersAt(context_.depth)) beneath.clear();
-    // A block of a table beneath that cannot be read must not fail this one.
-    if (!beneath.empty() && Write(beneath, precision, block)) return Status::OK();
-    Write({}, precision, block);
-    return Status::OK();
-  }
-
- private:
-  double bits() const { return directory_->BitsAt(context_.depth); }
-
-  FilterShape OwnShape(unsigned wanted_precision) const {
-    FilterShape shape = ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0, bits());
-    if (wanted_precision <= shape.precision) return shape;
-    wanted_precision = std::min(wanted_precision, shape.precision + kMostExtraPrecision);
-    // One bit more of precision takes one bit more.
-    return ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0,
-                             bits() + wanted_precision - shape.precision, wanted_precision);
-  }
-
-  // False if a block could not be read, or the hashes are too uneven for a filter; *block is then unchanged.
-  bool Write(const std::vector<FilterCover>& beneath, unsigned wanted_precision, std::string* block) {
-    std::vector<FilterMember> members = {{context_.table_id, hashes_.size()}};
-    HashCursor own(hashes_);
-    std::vector<MergeInput> inputs(1);
-    inputs[0].cursor = &own;
-    inputs[0].precision = kMaxPrecision;
-    std::vector<std::unique_ptr<PairCursor>> cursors;
-    unsigned precision = kMaxPrecision;
-    uint64_t pairs = hashes_.size(), low = hashes_.front(), high = hashes_.back();
-    for (const FilterCover& cover : beneath) {
-      const FilterShape& shape = cover.block->shape();
-      const unsigned shift = 64 - shape.precision;
-      MergeInput input;
-      cursors.push_back(FilterBlock::NewCursor(cover.block, rocksdb::ReadOptions()));
-      input.cursor = cursors.back().get();
-      input.precision = shape.precision;
-      input.slots.fill(MergeInput::kDropped);
-      for (size_t slot = 0; slot < cover.block->members().size(); ++slot) {
-        if (cover.member_of_slot[slot] == FilterCover::kGone || members.size() == kMaxFilterSlots) continue;
-        input.slots[slot] = static_cast<uint8_t>(members.size());
-        members.push_back(cover.block->members()[slot]);
-        pairs += members.back().pairs;
-      }
-      precision = std::min(precision, shape.precision);
-      low = std::min(low, shape.low << shift);
-      const uint64_t last = shape.low + (std::max<uint64_t>(shape.columns, 1) << shape.column_shift()) - 1;
-      high = std::max(high, std::min(last, LowMask(shape.precision)) << shift | LowMask(shift));
-      inputs.push_back(input);
-    }
-    const FilterShape shape =
-        beneath.empty() ? OwnShape(wanted_precision)
-                        : ChooseFilterShape(pairs, low, high, BitWidth(members.size() - 1), bits(), precision);
-    FilterBlockWriter blocks(shape, std::move(members));
-    ColumnWriter writer(shape, &blocks);
-    if (beneath.empty()) {
-      for (const uint64_t hash : hashes_) writer.Add(shape.FingerprintOfHash(hash), 0);
-      if (!writer.Finish()) return false;
-    } else if (!MergePairs(inputs, shape, &writer)) {
-      return false;
-    }
-    blocks.Finish(writer.pairs(), block);
-    return true;
-  }
-
-  const std::shared_ptr<FilterDirectory> directory_;
-  const FilterContext context_;
-  std::vector<uint64_t> hashes_;
-  double pages_per_key_ = 0;  // as of the last of every kKeysPerEstimate keys
-  bool sorted_ = true;
-};
-
-class ClusteredFilter : public TableFilter {
- public:
-  ClusteredFilter(std::shared_ptr<FilterDirectory> directory, const FilterContext& context,
-                  std::shared_ptr<const FilterBlock> block)
-      : directory_(std::move(directory)), context_(context), block_(std::move(block)) {}
-
-  ~ClusteredFilter() override {
-    if (container_ == nullptr) return;
-    directory_->CountTable(context_.depth, -1, block_->members()[0].pairs, nullptr);
-    container_->Leave(member_);
-    directory_->ChangeMemory(-static_cast<int64_t>(block_->bytes()), nullptr);
-  }
-
-  Status Join(const rocksdb::ReadOptions& read_options) {
-    const uint64_t keys = block_->members()[0].pairs;
-    directory_->CountTable(context_.depth, 1, keys, context_.block_cache);
-    // The lowest fingerprint stands for all keys: a container is a prefix of hashes, and a shorter one.
-    const uint64_t lowest = block_->shape().low << (64 - block_->shape().precision);
-    const uint64_t name = context_.table_id == 0 ? 0 : ContainerOf(context_, lowest);
-    auto container = directory_->Find(name);
-    Status s = container->Join(context_, read_options, block_, &member_);
-    if (s.ok() && member_ == FilterContainer::kNoMember) {
-      container = directory_->Find(0);
-      s = container->Join(context_, read_options, block_, &member_);
-    }
-    if (!s.ok()) {
-      directory_->CountTable(context_.depth, -1, keys, nullptr);
-      return s;
-    }
-    container_ = std::move(container);
-    directory_->ChangeMemory(static_cast<int64_t>(block_->bytes()), context_.block_cache);
-    directory_->FitToPlan();
-    return s;
-  }
-
-  bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const override {
-    return container_->MayContain(read_options, member_, context_, hash);
-  }
-
-  uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const override {
-    return container_->MayContainBatch(read_options, member_, context_, batch);
-  }
-
-  bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const override {
-    // Lookups have been through the depths above.
-    for (int depth = std::max(0, context_.depth); depth < context_.depths; ++depth) {
-      if (!directory_->HasTablesAt(depth)) continue;
-      const auto container = directory_->FindOpen(context_.container_of(hash, depth));
-      if (container == nullptr) continue;
-      const FilterContainer::Found found = container->FindNewest(place, hash, table);
-      if (found != FilterContainer::Found::kNone) return found == FilterContainer::Found::kTable;
-    }
-    return true;
-  }
-
-  Membership FindMembership() const override { return {directory_, container_, member_, container_->in_memory()}; }
-
-  Status Verify(const rocksdb::ReadOptions& read_options) const override { return block_->Verify(read_options); }
-
-  size_t ApproximateMemoryUsage() const override { return sizeof(*this) + container_->MemoryOf(member_); }
-
-  std::string Describe() const override {
-    const FilterShape& shape = block_->shape();
-    char text[256];
-    snprintf(
-        text, sizeof(text),
-        "%llu keys, %llu pairs of %zu tables, %.2f bits a pair in %zu pages, precision %u, remainder %u, slot %u bits; "
-        "container: %u open tables, %zu filters",
-        static_cast<unsigned long long>(block_->members()[0].pairs), static_cast<unsigned long long>(block_->pairs()),
-        block_->members().size(), block_->BitsPerPair(), block_->pages(), shape.precision, shape.remainder_bits,
-        shape.slot_bits, container_->members(), container_->sources());
-    return text;
-  }
-
- private:
-  const std::shared_ptr<FilterDirectory> directory_;
-  const FilterContext context_;
-  const std::shared_ptr<const FilterBlock> block_;
-  std::shared_ptr<FilterContainer> container_;
-  unsigned member_ = FilterContainer::kNoMember;
 };
 
 // SetOptions parses into the factory that is in use, so what is refused must not get there.
@@ -343,18 +155,158 @@ FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const 
   return context;
 }
 
-std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options) {
-  return std::make_shared<FilterDirectory>(options);
+TableFilterBuilder::TableFilterBuilder(std::shared_ptr<FilterDirectory> directory, const FilterContext& context)
+    : directory_(std::move(directory)), context_(context) {}
+
+void TableFilterBuilder::Add(uint64_t hash) {
+  if (!hashes_.empty()) {
+    if (hash == hashes_.back()) return;
+    sorted_ &= hash > hashes_.back();
+  }
+  // Asked for after each key; it changes when tables of other depths come and go.
+  if (hashes_.size() % kKeysPerEstimate == 0) pages_per_key_ = bits() / 8 / kFilterPageBytes;
+  hashes_.push_back(hash);
 }
 
-size_t FilterMemoryUsage(const FilterDirectory& directory) {
-  return directory.counters().memory.load(std::memory_order_relaxed);
+uint64_t TableFilterBuilder::EstimatedBytes() const {
+  if (pages_per_key_ == 0) return 0;
+  return (static_cast<uint64_t>(static_cast<double>(hashes_.size()) * pages_per_key_) + 2) * kFilterPageBytes;
 }
 
-std::unique_ptr<TableFilterBuilder> NewTableFilterBuilder(std::shared_ptr<FilterDirectory> directory,
-                                                          const FilterContext& context) {
-  return std::make_unique<BlockBuilder>(std::move(directory), context);
+Status TableFilterBuilder::Finish(std::string* block) {
+  if (hashes_.empty() || bits() == 0) return Status::OK();
+  if (!sorted_) {
+    std::sort(hashes_.begin(), hashes_.end());
+    hashes_.erase(std::unique(hashes_.begin(), hashes_.end()), hashes_.end());
+    sorted_ = true;
+  }
+  unsigned precision = 0;
+  std::vector<FilterCover> beneath;
+  const uint64_t name = ContainerOf(context_, hashes_.front());
+  const auto container = name == 0 ? nullptr : directory_->FindOpen(name);
+  if (container != nullptr) beneath = container->Beneath(context_.level, &precision);
+  if (!directory_->WritesClustersAt(context_.depth)) beneath.clear();
+  // A block of a table beneath that cannot be read must not fail this one.
+  if (!beneath.empty() && Write(beneath, precision, block)) return Status::OK();
+  Write({}, precision, block);
+  return Status::OK();
 }
+
+double TableFilterBuilder::bits() const { return directory_->BitsAt(context_.depth); }
+
+FilterShape TableFilterBuilder::OwnShape(unsigned wanted_precision) const {
+  FilterShape shape = ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0, bits());
+  if (wanted_precision <= shape.precision) return shape;
+  wanted_precision = std::min(wanted_precision, shape.precision + kMostExtraPrecision);
+  // One bit more of precision takes one bit more.
+  return ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0,
+                           bits() + wanted_precision - shape.precision, wanted_precision);
+}
+
+bool TableFilterBuilder::Write(const std::vector<FilterCover>& beneath, unsigned wanted_precision, std::string* block) {
+  std::vector<FilterMember> members = {{context_.table_id, hashes_.size()}};
+  HashCursor own(hashes_);
+  std::vector<MergeInput> inputs(1);
+  inputs[0].cursor = &own;
+  inputs[0].precision = kMaxPrecision;
+  std::vector<std::unique_ptr<PairCursor>> cursors;
+  unsigned precision = kMaxPrecision;
+  uint64_t pairs = hashes_.size(), low = hashes_.front(), high = hashes_.back();
+  for (const FilterCover& cover : beneath) {
+    const FilterShape& shape = cover.block->shape();
+    const unsigned shift = 64 - shape.precision;
+    MergeInput input;
+    cursors.push_back(FilterBlock::NewCursor(cover.block, rocksdb::ReadOptions()));
+    input.cursor = cursors.back().get();
+    input.precision = shape.precision;
+    input.slots.fill(MergeInput::kDropped);
+    for (size_t slot = 0; slot < cover.block->members().size(); ++slot) {
+      if (cover.member_of_slot[slot] == FilterCover::kGone || members.size() == kMaxFilterSlots) continue;
+      input.slots[slot] = static_cast<uint8_t>(members.size());
+      members.push_back(cover.block->members()[slot]);
+      pairs += members.back().pairs;
+    }
+    precision = std::min(precision, shape.precision);
+    low = std::min(low, shape.low << shift);
+    const uint64_t last = shape.low + (std::max<uint64_t>(shape.columns, 1) << shape.column_shift()) - 1;
+    high = std::max(high, std::min(last, LowMask(shape.precision)) << shift | LowMask(shift));
+    inputs.push_back(input);
+  }
+  const FilterShape shape = beneath.empty()
+                                ? OwnShape(wanted_precision)
+                                : ChooseFilterShape(pairs, low, high, BitWidth(members.size() - 1), bits(), precision);
+  FilterBlockWriter blocks(shape, std::move(members));
+  ColumnWriter writer(shape, &blocks);
+  if (beneath.empty()) {
+    for (const uint64_t hash : hashes_) writer.Add(shape.FingerprintOfHash(hash), 0);
+    if (!writer.Finish()) return false;
+  } else if (!MergePairs(inputs, shape, &writer)) {
+    return false;
+  }
+  blocks.Finish(writer.pairs(), block);
+  return true;
+}
+
+TableFilter::TableFilter(std::shared_ptr<FilterDirectory> directory, const FilterContext& context,
+                         std::shared_ptr<const FilterBlock> block)
+    : directory_(std::move(directory)), context_(context), block_(std::move(block)) {}
+
+TableFilter::~TableFilter() {
+  if (container_ == nullptr) return;
+  directory_->CountTable(context_.depth, -1, block_->members()[0].pairs, nullptr);
+  container_->Leave(member_);
+  directory_->ChangeMemory(-static_cast<int64_t>(block_->bytes()), nullptr);
+}
+
+Status TableFilter::Join(const rocksdb::ReadOptions& read_options) {
+  const uint64_t keys = block_->members()[0].pairs;
+  directory_->CountTable(context_.depth, 1, keys, context_.block_cache);
+  // The lowest fingerprint stands for all keys: a container is a prefix of hashes, and a shorter one.
+  const uint64_t lowest = block_->shape().low << (64 - block_->shape().precision);
+  const uint64_t name = context_.table_id == 0 ? 0 : ContainerOf(context_, lowest);
+  auto container = directory_->Find(name);
+  Status s = container->Join(context_, read_options, block_, &member_);
+  if (s.ok() && member_ == FilterContainer::kNoMember) {
+    container = directory_->Find(0);
+    s = container->Join(context_, read_options, block_, &member_);
+  }
+  if (!s.ok()) {
+    directory_->CountTable(context_.depth, -1, keys, nullptr);
+    return s;
+  }
+  container_ = std::move(container);
+  directory_->ChangeMemory(static_cast<int64_t>(block_->bytes()), context_.block_cache);
+  directory_->FitToPlan();
+  return s;
+}
+
+bool TableFilter::MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const {
+  return container_->MayContain(read_options, member_, context_, hash);
+}
+
+uint64_t TableFilter::MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const {
+  return container_->MayContainBatch(read_options, member_, context_, batch);
+}
+
+bool TableFilter::FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const {
+  // Lookups have been through the depths above.
+  for (int depth = std::max(0, context_.depth); depth < context_.depths; ++depth) {
+    if (!directory_->HasTablesAt(depth)) continue;
+    const auto container = directory_->FindOpen(context_.container_of(hash, depth));
+    if (container == nullptr) continue;
+    const FilterContainer::Found found = container->FindNewest(place, hash, table);
+    if (found != FilterContainer::Found::kNone) return found == FilterContainer::Found::kTable;
+  }
+  return true;
+}
+
+TableFilter::Membership TableFilter::FindMembership() const {
+  return {directory_, container_, member_, container_->in_memory()};
+}
+
+Status TableFilter::Verify(const rocksdb::ReadOptions& read_options) const { return block_->Verify(read_options); }
+
+size_t TableFilter::ApproximateMemoryUsage() const { return sizeof(*this) + container_->MemoryOf(member_); }
 
 Status TableFilter::Open(const std::shared_ptr<FilterDirectory>& directory, const FilterContext& context,
                          const rocksdb::ReadOptions& read_options,
@@ -364,7 +316,7 @@ Status TableFilter::Open(const std::shared_ptr<FilterDirectory>& directory, cons
   Status s =
       FilterBlock::Open(context, read_options, std::move(file), offset, size, directory->mutable_counters(), &block);
   if (!s.ok()) return s;
-  auto opened = std::make_unique<ClusteredFilter>(directory, context, std::move(block));
+  auto opened = std::make_unique<TableFilter>(directory, context, std::move(block));
   s = opened->Join(read_options);
   if (s.ok()) *filter = std::move(opened);
   return s;

@@ -1,9 +1,9 @@
 // What a table format uses of BloomCluster: a builder for the filter block of one table, and a filter for one open
 // table that shares its probes with the tables that lie in other slots of the same container.
 //
-//   Build:  auto filter = NewTableFilterBuilder(directory, FilterContextOf(table_builder_options));
-//           filter->Add(hash);                     // of every user key, in any order
-//           filter->Finish(&block);                // to be written at a multiple of kFilterPageBytes
+//   Build:  TableFilterBuilder filter(directory, FilterContextOf(table_builder_options));
+//           filter.Add(hash);                      // of every user key, in any order
+//           filter.Finish(&block);                 // to be written at a multiple of kFilterPageBytes
 //   Read:   TableFilter::Open(directory, FilterContextOf(table_reader_options, properties), read_options, file, offset,
 //                             size, &filter);
 //           if (!filter->MayContain(read_options, hash)) return Status::OK();  // certainly not in this table
@@ -39,8 +39,11 @@
 
 namespace cairn {
 
+class FilterBlock;
 class FilterContainer;
+struct FilterCover;
 class FilterDirectory;
+struct FilterShape;
 class HTableFile;
 
 // The name of the filter block in the metaindex.
@@ -86,13 +89,6 @@ FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options);
 // Of a table that is being opened; the caller fills in block_cache and cache_key.
 FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const rocksdb::TableProperties& properties);
 
-// Shared by all builders and readers of one table factory.
-// REQUIRES: the residency is not kAuto.
-std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options);
-
-// Bytes of filters in memory.
-size_t FilterMemoryUsage(const FilterDirectory& directory);
-
 // The filters of the open tables at a depth.
 struct FilterDepth {
   int depth = 0;
@@ -120,23 +116,36 @@ struct FilterBatch {
 
 class TableFilterBuilder {
  public:
-  virtual ~TableFilterBuilder() = default;
+  TableFilterBuilder(std::shared_ptr<FilterDirectory> directory, const FilterContext& context);
+
   // Equal hashes one after the other count once. Ascending hashes (hash order) are the fastest.
-  virtual void Add(uint64_t hash) = 0;
-  virtual uint64_t keys() const = 0;
+  void Add(uint64_t hash);
+  uint64_t keys() const { return hashes_.size(); }
   // Of the finished block, for TableBuilder::EstimatedFileSize.
-  virtual uint64_t EstimatedBytes() const = 0;
+  uint64_t EstimatedBytes() const;
   // Appends the block; it stays empty if there is nothing to write: no keys, no filter wanted, or hashes so uneven that
   // one is of no use.
-  virtual rocksdb::Status Finish(std::string* block) = 0;
-};
+  rocksdb::Status Finish(std::string* block);
 
-std::unique_ptr<TableFilterBuilder> NewTableFilterBuilder(std::shared_ptr<FilterDirectory> directory,
-                                                          const FilterContext& context);
+ private:
+  double bits() const;
+  FilterShape OwnShape(unsigned wanted_precision) const;
+  // False if a block could not be read, or the hashes are too uneven for a filter; *block is then unchanged.
+  bool Write(const std::vector<FilterCover>& beneath, unsigned wanted_precision, std::string* block);
+
+  const std::shared_ptr<FilterDirectory> directory_;
+  const FilterContext context_;
+  std::vector<uint64_t> hashes_;
+  double pages_per_key_ = 0;  // as of the last of every kKeysPerEstimate keys
+  bool sorted_ = true;
+};
 
 class TableFilter {
  public:
-  virtual ~TableFilter() = default;
+  TableFilter(std::shared_ptr<FilterDirectory> directory, const FilterContext& context,
+              std::shared_ptr<const FilterBlock> block);
+  ~TableFilter();
+  TableFilter(const TableFilter&) = delete;
 
   // Corruption that names file and offset if the block's index is damaged. `file` is kept.
   static rocksdb::Status Open(const std::shared_ptr<FilterDirectory>& directory, const FilterContext& context,
@@ -146,17 +155,17 @@ class TableFilter {
 
   // False: no key with this hash is in the table. True: there may be one, or the filter cannot tell now (a page is
   // damaged, or kBlockCacheTier forbids to read it). Ticks RocksDB's BLOOM_FILTER_USEFUL and _FULL_POSITIVE.
-  virtual bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const = 0;
+  bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const;
 
   // The same for a MultiGet: the wanted places whose keys may be in the table. Overlaps the cache misses of pinned
   // filters, and reads pages of others together: those that the table's keys need and, with async_reads, those that the
   // other keys will need at this depth of the trie. What they say the thread remembers until its next batch.
-  virtual uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const = 0;
+  uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const;
 
   // The newest open table, at this depth of the trie or below, that may hold the key with this hash and place in the
   // thread's MultiGet, by what is in memory. False: a filter that would have to be asked is not in memory. *table is
   // null if there is none.
-  virtual bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const = 0;
+  bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const;
 
   // Whom to ask instead of this filter, together with the container's other tables: its number there does not change
   // while it is open.
@@ -166,16 +175,22 @@ class TableFilter {
     unsigned member = 0;
     bool in_memory = false;  // the container's answers, for now
   };
-  virtual Membership FindMembership() const = 0;
+  Membership FindMembership() const;
 
   // Reads every page and compares its checksum.
-  virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;
+  rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const;
 
   // This table's share of the memory.
-  virtual size_t ApproximateMemoryUsage() const = 0;
+  size_t ApproximateMemoryUsage() const;
 
-  // One line for dumps: keys, bits per key, pages, slots covered.
-  virtual std::string Describe() const = 0;
+ private:
+  rocksdb::Status Join(const rocksdb::ReadOptions& read_options);
+
+  const std::shared_ptr<FilterDirectory> directory_;
+  const FilterContext context_;
+  const std::shared_ptr<const FilterBlock> block_;
+  std::shared_ptr<FilterContainer> container_;  // null: not joined
+  unsigned member_ = 0;
 };
 
 }  // namespace cairn

@@ -58,38 +58,6 @@ class Range {
   const rocksdb::InternalKey* largest_ = nullptr;
 };
 
-// What tables come to when they are cut into the containers of a depth.
-class Parts {
- public:
-  Parts(const rocksdb::VersionStorageInfo& storage, const HashTrieOptions& trie, uint64_t write_buffer_bytes,
-        const std::unordered_set<uint64_t>& files)
-      : trie_(trie), map_(ContainerMapOf(trie)), write_buffer_bytes_(write_buffer_bytes), files_(files.size()) {
-    for (const uint64_t number : files) {
-      const FileMetaData& file = *storage.GetFileMetaDataByNumber(number);
-      bytes_ += file.fd.GetFileSize();
-      first_ = std::min(first_, map_.Position(file.smallest.user_key()));
-      last_ = std::max(last_, map_.Position(file.largest.user_key()));
-    }
-  }
-  uint64_t bytes() const { return bytes_; }
-  uint64_t CountAt(int depth) const { return map_.ContainerAt(last_, depth) - map_.ContainerAt(first_, depth) + 1; }
-  // No more than there were, or not small ones.
-  bool AreSensible(int depth) const {
-    if (depth == 0 || CountAt(depth) <= files_) return true;
-    return static_cast<double>(bytes_) / static_cast<double>(CountAt(depth)) >=
-           kSensiblePart * SlotBytes(trie_, write_buffer_bytes_, depth);
-  }
-
- private:
-  const HashTrieOptions& trie_;
-  const HashPrefixMap map_;
-  const uint64_t write_buffer_bytes_;
-  const size_t files_;
-  uint64_t bytes_ = 0;
-  uint64_t first_ = UINT64_MAX;
-  uint64_t last_ = 0;
-};
-
 }  // namespace
 
 Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const rocksdb::Comparator* comparator,
@@ -145,13 +113,27 @@ Status CheckCompactFiles(const rocksdb::ColumnFamilyData& family, const rocksdb:
   for (const std::string& name : names) files.insert(rocksdb::TableFileNameToNumber(name));
   const rocksdb::VersionStorageInfo& storage = *version.storage_info();
   if (!AddOverlappingFiles(storage, family.user_comparator(), output_level, &files).ok()) return Status::OK();
-  const Parts parts(storage, trie, options.write_buffer_size, files);
+  const HashPrefixMap map = ContainerMapOf(trie);
+  uint64_t bytes = 0, first = UINT64_MAX, last = 0;
+  for (const uint64_t number : files) {
+    const FileMetaData& file = *storage.GetFileMetaDataByNumber(number);
+    bytes += file.fd.GetFileSize();
+    first = std::min(first, map.Position(file.smallest.user_key()));
+    last = std::max(last, map.Position(file.largest.user_key()));
+  }
+  const auto parts = [&](int depth) { return map.ContainerAt(last, depth) - map.ContainerAt(first, depth) + 1; };
+  // No more than there were, or not small ones.
+  const auto are_sensible = [&](int depth) {
+    return depth == 0 || parts(depth) <= files.size() ||
+           static_cast<double>(bytes) / static_cast<double>(parts(depth)) >=
+               kSensiblePart * SlotBytes(trie, options.write_buffer_size, depth);
+  };
   int depth = std::min(DepthOfLevel(trie, output_level), trie.depth);  // a family may have levels behind the trie
-  if (parts.AreSensible(depth)) return Status::OK();
+  if (are_sensible(depth)) return Status::OK();
   const std::string what = "output level " + std::to_string(output_level) + " of the trie " + family.GetName() +
-                           " would cut " + std::to_string(parts.bytes()) + " bytes into up to " +
-                           std::to_string(parts.CountAt(depth)) + " tables";
-  while (!parts.AreSensible(depth)) --depth;
+                           " would cut " + std::to_string(bytes) + " bytes into up to " + std::to_string(parts(depth)) +
+                           " tables";
+  while (!are_sensible(depth)) --depth;
   const std::string leave = "leave its levels to the trie (CompactRange)";
   return Status::InvalidArgument(
       what,

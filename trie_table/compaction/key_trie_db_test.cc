@@ -378,23 +378,6 @@ TEST_F(KeyTrieDbTest, AllThatGoesOnAtOnceComesToAnEnd) {
   EXPECT_EQ(i, kKeys);
 }
 
-TEST_F(KeyTrieDbTest, OtherShapesOpenIt) {
-  Open();
-  for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 0);
-  trie_.fan_out = 16;
-  trie_.trigger = 2;
-  trie_.depth = 5;
-  trie_.root_trigger = 2;
-  Open();
-  for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 1);
-  Settle();
-  trie_.slots = 9;
-  Open();
-  for (uint64_t i = 0; i < kKeys / 2; ++i) Put(i * 7919 % kKeys, 1);
-  Settle();
-  ExpectKeys(kKeys, 1);
-}
-
 bool IsWithoutFlushes(rocksdb::DB* db) {
   using Properties = rocksdb::DB::Properties;
   for (const std::string& property : {Properties::kNumRunningFlushes, Properties::kMemTableFlushPending}) {

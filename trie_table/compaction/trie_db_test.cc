@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,7 +23,6 @@
 #include "table/ect/ect_table_index.h"
 #include "test/testutil/await.h"
 #include "test/testutil/begin_flush.h"
-#include "test/testutil/ingest_again.h"
 #include "test/testutil/test_gate.h"
 #include "test/testutil/trie_fixture.h"
 #include "trie_table/compaction/write_throttle.h"
@@ -104,34 +102,6 @@ class TrieDbTest : public testing::Test {
   HashTrieOptions trie_ = SmallTrieOptions();
   std::unique_ptr<rocksdb::DB> db_;
 };
-
-TEST_F(TrieDbTest, LoadsCompactsAndReadsBack) {
-  Open();
-  Load(40000, 0);
-  Settle();
-  Check(40000, 0);
-  const TrieStats stats = Stats();
-  EXPECT_GE(stats.depths.size(), 3u) << TrieStatsToTable(stats);
-  EXPECT_GT(stats.push_compactions, 0u);
-  EXPECT_EQ(stats.failed_compactions, 0u);
-  // Each byte is written once per depth, the log aside.
-  EXPECT_LT(stats.write_amplification, static_cast<double>(stats.depths.size()) + 0.5) << TrieStatsToTable(stats);
-  Open();
-  Check(40000, 0);
-  EXPECT_GT(Stats().flushed_bytes, 0u);
-}
-
-TEST_F(TrieDbTest, KeepsTheSpaceBoundUnderUpdates) {
-  Open();
-  for (int round = 0; round < 8; ++round) Load(20000, round);
-  Settle();
-  Check(20000, 7);
-  const TrieStats stats = Stats();
-  EXPECT_LT(stats.space_amplification, 1.5) << TrieStatsToTable(stats);
-  uint64_t bytes = 0;
-  ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-sst-files-size", &bytes));
-  EXPECT_LT(static_cast<double>(bytes), 1.6 * 20000 * 100) << TrieStatsToTable(stats);
-}
 
 // Tables by whether they have an ECT index, and the Bloom filters' bytes of those that have.
 struct TablesByIndex {
@@ -227,15 +197,6 @@ TEST_F(TrieDbTest, BottommostEctRefusesWhatItCannotWrite) {
   const Status s = cairn::Open(dictionary, path_.string(), &db);
   EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
   delete db;
-}
-
-TEST_F(TrieDbTest, DeletesGiveTheirSpaceBack) {
-  Open();
-  Load(20000, 0);
-  for (int i = 0; i < 20000; ++i) ASSERT_TRUE(db_->Delete({}, Key(i)).ok());
-  Settle();
-  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
-  EXPECT_EQ(Stats().bytes, 0u) << TrieStatsToTable(Stats());
 }
 
 TEST_F(TrieDbTest, CompactTrieLeavesEachKeyInOneTable) {
@@ -381,7 +342,6 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
-// What listeners wait at until a test lets them through.
 // Keeps the first compaction from going on until its gate is released.
 class HeldCompaction : public rocksdb::EventListener {
  public:
@@ -470,42 +430,6 @@ TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {
   s = compact();
   EXPECT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Stats().failed_compactions, 0u) << TrieStatsToTable(Stats());
-}
-
-TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
-  trie_.fan_out = 2;
-  Open();
-  Load(20000, 0);
-  Settle();
-  const size_t depths = Stats().depths.size();
-  ASSERT_GE(depths, 3u);
-  trie_.fan_out = 4;
-  trie_.slots = 5;
-  trie_.trigger = 4;
-  Open();
-  Settle();
-  EXPECT_GT(Stats().split_compactions, 0u) << TrieStatsToTable(Stats());
-  Check(20000, 0);
-  Load(20000, 1);
-  Settle();
-  Check(20000, 1);
-}
-
-TEST_F(TrieDbTest, IngestedFilesAreSplit) {
-  Open();
-  Load(3000, 0);
-  const std::string file = path_.string() + "/ingest.sst";
-  std::map<std::string, std::string> records;
-  for (int i = 0; i < 5000; ++i) records[Key(i)] = Value(i, 1);
-  ASSERT_TRUE(WriteTable(file, db_->GetOptions(), records, db_->DefaultColumnFamily()).ok());
-  const Status s = IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, {});
-  ASSERT_TRUE(s.ok()) << s.ToString();
-  Check(5000, 1);
-  Settle();
-  Check(5000, 1);
-  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
-  Check(5000, 1);
-  EXPECT_LT(Stats().space_amplification, 1.2);
 }
 
 // RocksDB's example compact_files compacts all tables to the last level after each flush.

@@ -18,8 +18,6 @@
 
 namespace cairn {
 
-// What RocksDB's macros for its counters refer to.
-
 namespace {
 
 constexpr size_t kDefaultCompactionReadahead = 2 << 20;

@@ -58,7 +58,7 @@ const std::shared_ptr<FilterDirectory>& HTableFactory::filters() const {
       filter.residency = cached ? FilterResidency::kCache : FilterResidency::kPinned;
     }
     const bool go_on = cloned_filters_ != nullptr && cloned_filters_->IsOf(filter);
-    std::atomic_store(&filters_, go_on ? cloned_filters_ : NewFilterDirectory(filter));
+    std::atomic_store(&filters_, go_on ? cloned_filters_ : std::make_shared<FilterDirectory>(filter));
   });
   return filters_;
 }
@@ -156,7 +156,7 @@ rocksdb::TableBuilder* HTableFactory::NewTableBuilder(const rocksdb::TableBuilde
                                                       rocksdb::WritableFileWriter* file) const {
   const KeyHash* const hash = HashOfComparator(options.internal_comparator.user_comparator());
   if (hash == nullptr) return options_.table->NewTableBuilder(options, file);
-  auto filter = NewTableFilterBuilder(filters(), FilterContextOf(options));
+  auto filter = std::make_unique<TableFilterBuilder>(filters(), FilterContextOf(options));
   return new HTableBuilder(options_, *hash, options, std::move(filter), file);
 }
 

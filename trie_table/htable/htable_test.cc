@@ -190,28 +190,8 @@ TEST_F(HTableTest, AllItemsOfOneSize) {
 }
 
 TEST_F(HTableTest, MoreVersionsThanAPageHolds) {
-  options_.level0_file_num_compaction_trigger = 100;
   OpenGood();
-  std::vector<const rocksdb::Snapshot*> snapshots;
-  for (int i = 0; i < 300; ++i) {
-    for (uint64_t key = 0; key < 5; ++key) Put(Key(key), Key(key) + "@" + std::to_string(i) + std::string(200, '.'));
-    Put(Key(1000 + i), "between");
-    snapshots.push_back(db_->GetSnapshot());
-  }
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 300; ++i) {
-      for (uint64_t key = 0; key < 5; ++key) {
-        ASSERT_EQ(Key(key) + "@" + std::to_string(i) + std::string(200, '.'), Get(Key(key), snapshots[i]));
-      }
-      ASSERT_EQ("between", Get(Key(1000 + i), snapshots[i]));
-      if (i > 0) {
-        ASSERT_EQ("-", Get(Key(1000 + i), snapshots[i - 1]));
-      }
-    }
-    if (round == 0) Flush();
-    if (round == 1) CompactAll();
-  }
-  for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+  ExpectEachSnapshotToSeeItsVersion();
 }
 
 TEST_F(HTableTest, SingleDeletesWideColumnsAndBlobs) {
