@@ -23,11 +23,6 @@
 namespace cairn {
 namespace {
 
-ProgramResult Cairn(std::vector<std::string> words) {
-  words.insert(words.begin(), ProgramPath("cairn"));
-  return RunProgram(words);
-}
-
 nlohmann::json CairnJson(std::vector<std::string> words) {
   words.push_back("--json");
   const ProgramResult result = Cairn(words);
