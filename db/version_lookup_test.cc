@@ -244,6 +244,12 @@ class VersionLookupTest : public VersionFilterTest {
     ReleaseAll();
   }
 
+  void WriteAndCompareBlobs() {
+    options_.enable_blob_files = true;
+    options_.min_blob_size = 20;
+    WriteAndCompare(8);
+  }
+
   // Behind value_size_soft_limit keys are aborted; what is found before is the same.
   void StopAtTheLimit() {
     Open();
@@ -282,11 +288,7 @@ class VersionLookupTest : public VersionFilterTest {
 
 TEST_F(VersionLookupTest, BothWaysAgree) { WriteAndCompare(12); }
 
-TEST_F(VersionLookupTest, BothWaysAgreeOnBlobs) {
-  options_.enable_blob_files = true;
-  options_.min_blob_size = 20;
-  WriteAndCompare(8);
-}
+TEST_F(VersionLookupTest, BothWaysAgreeOnBlobs) { WriteAndCompareBlobs(); }
 
 TEST_F(VersionLookupTest, BothWaysAgreeWithoutABlockCache) {
   rocksdb::BlockBasedTableOptions table;
@@ -335,11 +337,7 @@ class OrderedLookupTest : public VersionLookupTest {
 
 TEST_F(OrderedLookupTest, BothWaysAgree) { WriteAndCompare(14); }
 
-TEST_F(OrderedLookupTest, BothWaysAgreeOnBlobs) {
-  options_.enable_blob_files = true;
-  options_.min_blob_size = 20;
-  WriteAndCompare(8);
-}
+TEST_F(OrderedLookupTest, BothWaysAgreeOnBlobs) { WriteAndCompareBlobs(); }
 
 TEST_F(OrderedLookupTest, BothWaysAgreeOnEachKindOfFilter) {
   using rocksdb::BlockBasedTableOptions;
