@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -138,10 +137,6 @@ class StoreFlags {
   }
 
   bool IsOrderedTrie() const { return design_ == kOrderedTrie; }
-  // A message if `what` has none of the design.
-  std::string CheckPlayed(const char* what) const {
-    return IsOrderedTrie() ? "--design ordered_trie is played; " + std::string(what) + " does not know it" : "";
-  }
   const char* DesignName() const { return IsOrderedTrie() ? kOrderedTrie : msls::DesignName(store.design); }
 
   IndexStatus Model(Report* report) const {
@@ -232,19 +227,6 @@ void Print(const StoreShape& store, const Report& report) {
   for (double items : report.level_items)
     sizes += (sizes.empty() ? "" : ", ") + BytesText(static_cast<uint64_t>(items * store.item_bytes));
   printf("  %-24s %s\n", "sizes, newest first", sizes.c_str());
-}
-
-int Fail(const char* command, const std::string& message) {
-  fprintf(stderr, "cairn %s: %s\n", command, message.c_str());
-  return kExitFailure;
-}
-
-int WriteFile(const char* command, const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return Fail(command, path + " cannot be written.");
-  return kExitOk;
 }
 
 std::vector<std::string> Words(const std::string& text) {
@@ -406,7 +388,6 @@ int RunOptimize(int argc, char** argv) {
   StoreFlags flags(&arguments);
   msls::OptimizeOptions options;
   uint64_t write_buffer = 0;
-  std::string options_file;
   bool json = false;
   arguments.Integer("min-levels", &options.min_levels,
                     "leveldb, rocksdb: least number of levels without level 0; 0: as it is", 0, 20);
@@ -417,11 +398,9 @@ int RunOptimize(int argc, char** argv) {
   arguments.Number("max-runs", &options.max_sorted_runs, "sorted runs on average; 0: no limit", 0, 1e6);
   arguments.Number("max-runs-to-hit", &options.max_runs_to_hit, "runs visited for a key that exists; 0: no limit", 0,
                    1e6);
-  arguments.Text("options-file", &options_file, "FILE", "write the shape as a RocksDB OPTIONS file");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  std::string error = flags.Read();
-  if (error.empty() && !options_file.empty()) error = flags.CheckPlayed("--options-file");
+  const std::string error = flags.Read();
   if (!error.empty()) return arguments.UsageError(error);
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
   msls::Optimum optimum;
@@ -431,13 +410,6 @@ int RunOptimize(int argc, char** argv) {
   if (!s.ok()) return arguments.UsageError(s.message());
   std::vector<std::pair<std::string, std::string>> rocksdb;
   const bool has_options = RocksDBOptions(optimum.store, flags.popularity, &rocksdb).ok();
-  if (!options_file.empty()) {
-    std::string text;
-    const IndexStatus written = RocksDBOptionsFile(optimum.store, flags.popularity, &text);
-    if (!written.ok()) return Fail("optimize", written.message());
-    const int code = WriteFile("optimize", options_file, text);
-    if (code != kExitOk) return code;
-  }
   if (json) {
     nlohmann::ordered_json body = ToJson(optimum.store, optimum.after);
     body["before"] = ToJson(flags.store, optimum.before);
