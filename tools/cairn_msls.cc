@@ -22,11 +22,6 @@
 namespace cairn {
 namespace {
 
-using msls::Design;
-using msls::Popularity;
-using msls::Report;
-using msls::StoreShape;
-
 constexpr const char* kOrderedTrie = "ordered_trie";
 
 // The flags that say what is stored, how, and how it is written. Those not given keep the design's defaults.
