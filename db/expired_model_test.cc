@@ -21,15 +21,12 @@
 #include "test/support.h"
 #include "test/testutil/set_clock.h"
 #include "test/testutil/test_seed.h"
+#include "util/rocksdb_names.h"
 
 namespace cairn::test {
 namespace {
 
-using rocksdb::DB;
 using rocksdb::DBWithTTL;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 constexpr int64_t kStart = 1800000000;
 constexpr int kKeys = 200;

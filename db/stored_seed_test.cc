@@ -61,11 +61,30 @@ struct Opened {
     for (ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   }
   Status Open(const std::string& path, const std::vector<ColumnFamilyDescriptor>& families, const Options& options) {
-    const Status s = cairn::Open(options, path, families, &handles, port::Into(&db));
-    return s;
+    return cairn::Open(options, path, families, &handles, port::Into(&db));
   }
   uint64_t seed(size_t family) const { return SeedOf(db->GetOptions(handles[family])); }
 };
+
+constexpr int kKeys = 300;
+
+void Fill(rocksdb::DB* db, ColumnFamilyHandle* handle) {
+  for (int i = 0; i < kKeys; ++i) ASSERT_OK(db->Put(rocksdb::WriteOptions(), handle, std::to_string(i), "v"));
+}
+
+void ExpectFull(rocksdb::DB* db, ColumnFamilyHandle* handle) {
+  std::string value;
+  for (int i = 0; i < kKeys; ++i) EXPECT_OK(db->Get(rocksdb::ReadOptions(), handle, std::to_string(i), &value));
+}
+
+// A trie that has all keys in tables; its seed.
+uint64_t MakeFull(const std::string& path, uint64_t seed = kRandomSeed) {
+  Opened opened;
+  EXPECT_OK(opened.Open(path, {{"default", UnsetTrie(seed)}}, UnsetTrie(seed)));
+  Fill(opened.db.get(), opened.handles[0]);
+  EXPECT_OK(opened.db->Flush(rocksdb::FlushOptions()));
+  return opened.seed(0);
+}
 
 TEST(StoredSeedTest, EveryTrieHasItsOwnAndKeepsIt) {
   TempDir dir;
@@ -161,14 +180,7 @@ TEST(StoredSeedTest, TextLeavesItOpenToo) {
 
 TEST(StoredSeedTest, ResolvesForAnyOpening) {
   TempDir dir;
-  uint64_t seed = 0;
-  {
-    Opened opened;
-    ASSERT_OK(opened.Open(dir / "db", {{"default", UnsetTrie()}}, UnsetTrie()));
-    seed = opened.seed(0);
-    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), "key", "value"));
-    ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions()));
-  }
+  const uint64_t seed = MakeFull(dir / "db");
   std::vector<ColumnFamilyDescriptor> families = {{"default", UnsetTrie()}};
   ASSERT_TRUE(HasOpenSeed(families));
   ResolveSeeds(UnsetTrie(), dir / "db", &families);
@@ -180,7 +192,7 @@ TEST(StoredSeedTest, ResolvesForAnyOpening) {
     rocksdb::DB* db = nullptr;
     ASSERT_OK(open(&handles, &db));
     std::string value;
-    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "7", &value));
     for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
     delete db;
   };
@@ -315,17 +327,6 @@ TEST(StoredSeedTest, FilesOfAnotherSeedAreRefused) {
   EXPECT_OK(opened.db->Get(rocksdb::ReadOptions(), "42", &value));
 }
 
-constexpr int kKeys = 300;
-
-void Fill(rocksdb::DB* db, ColumnFamilyHandle* handle) {
-  for (int i = 0; i < kKeys; ++i) ASSERT_OK(db->Put(rocksdb::WriteOptions(), handle, std::to_string(i), "v"));
-}
-
-void ExpectFull(rocksdb::DB* db, ColumnFamilyHandle* handle) {
-  std::string value;
-  for (int i = 0; i < kKeys; ++i) EXPECT_OK(db->Get(rocksdb::ReadOptions(), handle, std::to_string(i), &value));
-}
-
 // Each family's own seed comes back, whatever is left of the database.
 TEST(StoredSeedTest, RepairsWithWhatIsLeft) {
   enum class Overload { kOptions, kFamilies, kUnknown };
@@ -380,12 +381,7 @@ TEST(StoredSeedTest, RepairsWithWhatIsLeft) {
 
 TEST(StoredSeedTest, RepairRefusesAnotherSeedWithoutOptionsFile) {
   TempDir dir;
-  {
-    Opened opened;
-    ASSERT_OK(opened.Open(dir / "db", {{"default", UnsetTrie(5)}}, UnsetTrie()));
-    Fill(opened.db.get(), opened.handles[0]);
-    ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions()));
-  }
+  MakeFull(dir / "db", 5);
   for (const auto& entry : std::filesystem::directory_iterator(dir / "db")) {
     const std::string name = entry.path().filename().string();
     if (name.rfind("OPTIONS", 0) == 0 || name.rfind("MANIFEST", 0) == 0) std::filesystem::remove(entry.path());
@@ -396,14 +392,7 @@ TEST(StoredSeedTest, RepairRefusesAnotherSeedWithoutOptionsFile) {
 
 TEST(StoredSeedTest, RecoversWithoutCurrent) {
   TempDir dir;
-  uint64_t seed = 0;
-  {
-    Opened opened;
-    ASSERT_OK(opened.Open(dir / "db", {{"default", UnsetTrie()}}, UnsetTrie()));
-    seed = opened.seed(0);
-    Fill(opened.db.get(), opened.handles[0]);
-    ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions()));
-  }
+  const uint64_t seed = MakeFull(dir / "db");
   std::filesystem::remove(dir / "db/CURRENT");
   Options options = UnsetTrie();
   options.best_efforts_recovery = true;

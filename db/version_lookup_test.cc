@@ -246,6 +246,12 @@ class VersionLookupTest : public VersionFilterTest {
     ReleaseAll();
   }
 
+  void WriteAndCompareBlobs() {
+    options_.enable_blob_files = true;
+    options_.min_blob_size = 20;
+    WriteAndCompare(8);
+  }
+
   // Behind value_size_soft_limit keys are aborted; what is found before is the same.
   void StopAtTheLimit() {
     Open();
@@ -285,11 +291,7 @@ class VersionLookupTest : public VersionFilterTest {
 
 TEST_F(VersionLookupTest, BothWaysAgree) { WriteAndCompare(12); }
 
-TEST_F(VersionLookupTest, BothWaysAgreeOnBlobs) {
-  options_.enable_blob_files = true;
-  options_.min_blob_size = 20;
-  WriteAndCompare(8);
-}
+TEST_F(VersionLookupTest, BothWaysAgreeOnBlobs) { WriteAndCompareBlobs(); }
 
 TEST_F(VersionLookupTest, BothWaysAgreeWithoutABlockCache) {
   rocksdb::BlockBasedTableOptions table;
@@ -350,11 +352,7 @@ TEST_F(OrderedLookupTest, BothWaysAgreeOnKeysThatBeginAlike) {
   WriteAndCompare(8);
 }
 
-TEST_F(OrderedLookupTest, BothWaysAgreeOnBlobs) {
-  options_.enable_blob_files = true;
-  options_.min_blob_size = 20;
-  WriteAndCompare(8);
-}
+TEST_F(OrderedLookupTest, BothWaysAgreeOnBlobs) { WriteAndCompareBlobs(); }
 
 TEST_F(OrderedLookupTest, BothWaysAgreeOnEachKindOfFilter) {
   using rocksdb::BlockBasedTableOptions;

@@ -22,9 +22,7 @@
 #include "db_bench/engines.h"
 #include "rocksdb/db.h"
 #include "rocksdb/port/open_into.h"
-#include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/stackable_db.h"
-#include "rocksdb/utilities/transaction_db.h"
 #include "util/rocksdb_names.h"
 
 DEFINE_string(engine, "",
@@ -236,68 +234,6 @@ Status WrapReadOnlyFamilies(const DBOptions& options, const std::string& path,
   std::vector<ColumnFamilyDescriptor> families = column_families;
   Status s = Overlay(&database, &families);
   return s.ok() ? RealReadOnlyFamilies(database, path, families, handles, db, fail_if_wal) : s;
-}
-
-using rocksdb::OptimisticTransactionDB;
-using rocksdb::TransactionDB;
-using rocksdb::TransactionDBOptions;
-
-#define OPTIMISTIC "_ZN7rocksdb23OptimisticTransactionDB4OpenERKNS_7OptionsE" STRING "PPS0_"
-Status RealOptimistic(const Options&, const std::string&, OptimisticTransactionDB**) REAL(OPTIMISTIC);
-Status WrapOptimistic(const Options& options, const std::string& path, OptimisticTransactionDB** db) WRAP(OPTIMISTIC);
-Status WrapOptimistic(const Options& options, const std::string& path, OptimisticTransactionDB** db) {
-  Options overlay = options;
-  Status s = Overlay(&overlay);
-  return s.ok() ? RealOptimistic(overlay, path, db) : s;
-}
-
-#define TRANSACTION "_ZN7rocksdb13TransactionDB4OpenERKNS_7OptionsERKNS_20TransactionDBOptionsE" STRING "PPS0_"
-Status RealTransaction(const Options&, const TransactionDBOptions&, const std::string&, TransactionDB**)
-    REAL(TRANSACTION);
-Status WrapTransaction(const Options& options, const TransactionDBOptions& transaction_options, const std::string& path,
-                       TransactionDB** db) WRAP(TRANSACTION);
-Status WrapTransaction(const Options& options, const TransactionDBOptions& transaction_options, const std::string& path,
-                       TransactionDB** db) {
-  Options overlay = options;
-  Status s = Overlay(&overlay);
-  return s.ok() ? RealTransaction(overlay, transaction_options, path, db) : s;
-}
-
-#define OPTIMISTIC_FAMILIES                                                    \
-  "_ZN7rocksdb23OptimisticTransactionDB4OpenERKNS_9DBOptionsE" STRING FAMILIES \
-  "D_EEPSC_IPNS_18ColumnFamilyHandleESaISJ_EEPPS0_"
-Status RealOptimisticFamilies(const DBOptions&, const std::string&, const std::vector<ColumnFamilyDescriptor>&,
-                              std::vector<ColumnFamilyHandle*>*, OptimisticTransactionDB**) REAL(OPTIMISTIC_FAMILIES);
-Status WrapOptimisticFamilies(const DBOptions& options, const std::string& path,
-                              const std::vector<ColumnFamilyDescriptor>& column_families,
-                              std::vector<ColumnFamilyHandle*>* handles, OptimisticTransactionDB** db)
-    WRAP(OPTIMISTIC_FAMILIES);
-Status WrapOptimisticFamilies(const DBOptions& options, const std::string& path,
-                              const std::vector<ColumnFamilyDescriptor>& column_families,
-                              std::vector<ColumnFamilyHandle*>* handles, OptimisticTransactionDB** db) {
-  DBOptions database = options;
-  std::vector<ColumnFamilyDescriptor> families = column_families;
-  Status s = Overlay(&database, &families);
-  return s.ok() ? RealOptimisticFamilies(database, path, families, handles, db) : s;
-}
-
-#define TRANSACTION_FAMILIES                                                                     \
-  "_ZN7rocksdb13TransactionDB4OpenERKNS_9DBOptionsERKNS_20TransactionDBOptionsE" STRING FAMILIES \
-  "G_EEPSF_IPNS_18ColumnFamilyHandleESaISM_EEPPS0_"
-Status RealTransactionFamilies(const DBOptions&, const TransactionDBOptions&, const std::string&,
-                               const std::vector<ColumnFamilyDescriptor>&, std::vector<ColumnFamilyHandle*>*,
-                               TransactionDB**) REAL(TRANSACTION_FAMILIES);
-Status WrapTransactionFamilies(const DBOptions& options, const TransactionDBOptions& transaction_options,
-                               const std::string& path, const std::vector<ColumnFamilyDescriptor>& column_families,
-                               std::vector<ColumnFamilyHandle*>* handles, TransactionDB** db)
-    WRAP(TRANSACTION_FAMILIES);
-Status WrapTransactionFamilies(const DBOptions& options, const TransactionDBOptions& transaction_options,
-                               const std::string& path, const std::vector<ColumnFamilyDescriptor>& column_families,
-                               std::vector<ColumnFamilyHandle*>* handles, TransactionDB** db) {
-  DBOptions database = options;
-  std::vector<ColumnFamilyDescriptor> families = column_families;
-  Status s = Overlay(&database, &families);
-  return s.ok() ? RealTransactionFamilies(database, transaction_options, path, families, handles, db) : s;
 }
 
 namespace {

@@ -19,6 +19,7 @@
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
 #include "db_bench/report.h"
+#include "msls/workload.h"
 #include "rocksdb/db.h"
 
 DEFINE_uint64(items, 0, "Make up so many items, with the sizes of the package index; 0: the package index itself");
@@ -51,27 +52,8 @@ class Plan {
   const ItemSource& items() const { return *items_; }
   uint64_t operations() const { return items_->count() + operations_after_load_; }
 
-  // A permutation of [0, count): the load order, and with another seed the read order.
-  uint64_t Shuffled(uint64_t position, uint64_t seed) const {
-    // Walks a four-round Feistel network over the next even power of two until it lands inside.
-    int half = 1;
-    while ((uint64_t{1} << (2 * half)) < items_->count()) {
-      half++;
-    }
-    uint64_t mask = (uint64_t{1} << half) - 1;
-    uint64_t x = position;
-    do {
-      uint64_t left = x >> half;
-      uint64_t right = x & mask;
-      for (uint64_t round = 0; round < 4; round++) {
-        uint64_t next = left ^ (SplitMix64(right + ((seed * 4 + round) << 48)) & mask);
-        left = right;
-        right = next;
-      }
-      x = left << half | right;
-    } while (x >= items_->count());
-    return x;
-  }
+  // The load order, and with another seed the read order.
+  msls::Permutation Order(uint64_t seed) const { return {items_->count(), seed}; }
 
   static constexpr uint32_t kDeleted = ~uint32_t{0};
 
@@ -79,8 +61,9 @@ class Plan {
   template <typename Apply>
   bool Run(std::vector<uint32_t>* versions, const Apply& apply) const {
     versions->assign(items_->count(), 0);
+    const msls::Permutation order = Order(FLAGS_seed);
     for (uint64_t i = 0; i < items_->count(); i++) {
-      if (!apply(Shuffled(i, FLAGS_seed), 0)) {
+      if (!apply(order(i), 0)) {
         return false;
       }
     }
@@ -150,8 +133,9 @@ Status ReadBack(const Plan& plan, const std::vector<uint32_t>& versions, rocksdb
   std::string key;
   std::string expected;
   rocksdb::PinnableSlice value;
+  const msls::Permutation order = plan.Order(FLAGS_seed + 1);
   for (uint64_t i = 0; i < versions.size(); i++) {
-    uint64_t item = plan.Shuffled(i, FLAGS_seed + 1);
+    uint64_t item = order(i);
     plan.items().Key(item, &key);
     Status s = db->Get(rocksdb::ReadOptions(), db->DefaultColumnFamily(), key, &value);
     if (versions[item] == Plan::kDeleted) {
@@ -356,8 +340,9 @@ double BuffersFilled(const Plan& plan) {
   uint64_t sample = std::min<uint64_t>(count, 10000);
   uint64_t bytes = 0;
   std::string text;
+  const msls::Permutation order = plan.Order(FLAGS_seed);
   for (uint64_t i = 0; i < sample; i++) {
-    uint64_t item = plan.Shuffled(i, FLAGS_seed);
+    uint64_t item = order(i);
     plan.items().Key(item, &text);
     bytes += text.size();
     plan.items().Value(item, 0, &text);

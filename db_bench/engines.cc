@@ -253,13 +253,6 @@ void RefuseByTrie(Engine* engine) {
       {"filluniquerandomdeterministic", nullptr, "shapes RocksDB's levels, which are a trie's slots"},
       {"compact0", nullptr, "names a RocksDB level, which is a trie's slot; use compact"},
       {"compact1", nullptr, "names a RocksDB level, which is a trie's slot; use compact"},
-      {"waitforcompaction", "transaction_db", "does not see a trie's compactions through --transaction_db"},
-      {"waitforcompaction", "optimistic_transaction_db",
-       "does not see a trie's compactions through --optimistic_transaction_db"},
-      {"compact", "transaction_db", "does nothing on a trie through --transaction_db"},
-      {"compact", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
-      {"compactall", "transaction_db", "does nothing on a trie through --transaction_db"},
-      {"compactall", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
   };
 }
 
@@ -321,6 +314,10 @@ Engine EngineOf(const EngineRow& row) {
   engine.configure = ConfigureOverlaid(row.levels, engine.overlay);
   RefuseByLevels(row.levels, &engine);
   for (const char* flag : {"options_file", "compaction_style"}) engine.refused_flags.push_back({flag, kEngineDecides});
+  for (const char* flag : {"transaction_db", "optimistic_transaction_db"}) {
+    engine.refused_flags.push_back(
+        {flag, "goes with --options_file in place of --engine; cairn options writes the file"});
+  }
   if (row.tables == EngineTables::kOrdered) {
     for (const char* flag : {"use_plain_table", "use_cuckoo_table", "use_uint64_comparator", "user_timestamp_size"}) {
       engine.refused_flags.push_back({flag, "contradicts --engine, whose tables are block-based with an order filter"});

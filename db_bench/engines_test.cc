@@ -63,14 +63,18 @@ TEST(Engines, SettingsReachTheOptions) {
   }
 }
 
-TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
+Options WithTwelveFilterBits(const char* engine, const char* engine_options) {
   EngineSettings settings;
   settings.filter_bits = 12;
-  settings.engine_options = "trigger=5;slots=9";
+  settings.engine_options = engine_options;
   Options options;
-  ASSERT_TRUE(FindEngine("trie_sst")->configure(settings, &options).ok());
+  EXPECT_TRUE(FindEngine(engine)->configure(settings, &options).ok());
+  return options;
+}
+
+TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
   HashTrieOptions trie;
-  ASSERT_TRUE(IsHashTrie(options, &trie));
+  ASSERT_TRUE(IsHashTrie(WithTwelveFilterBits("trie_sst", "trigger=5;slots=9"), &trie));
   EXPECT_EQ(trie.trigger, 5);
   EXPECT_EQ(trie.slots, 9);
   EXPECT_EQ(trie.filter_bits, 12);
@@ -95,11 +99,7 @@ TEST(Engines, TriesHaveSubMemTablesUnlessToldOtherwise) {
 }
 
 TEST(Engines, TheSiltStoreTakesItsShapeFromTheSettings) {
-  EngineSettings settings;
-  settings.filter_bits = 12;
-  settings.engine_options = "partitions=1;merge_trigger=5;merge_threads=3;group=128;seed=9";
-  Options options;
-  ASSERT_TRUE(FindEngine("silt")->configure(settings, &options).ok());
+  const Options options = WithTwelveFilterBits("silt", "partitions=1;merge_trigger=5;merge_threads=3;group=128;seed=9");
   SiltOptions silt;
   ASSERT_TRUE(IsSilt(options, &silt));
   EXPECT_EQ(silt.merge_trigger, 5);

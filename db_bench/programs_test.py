@@ -166,13 +166,23 @@ class DbBenchTest(ProgramTest):
     def test_trie_in_other_kinds_of_database(self):
         small = ["--write_buffer_size=65536"]
         self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--num_column_families=2", *small)
-        # Not randomtransaction: in Release builds RocksDB's fails on any engine (its set-up stands inside assert()).
-        self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--transaction_db", *small)
-        if os.environ["CAIRN_BUILD_TYPE"] != "Debug":  # where db_bench asserts that a database is gone which it keeps
-            self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--optimistic_transaction_db", *small)
         self.bench("trie_sst", "--benchmarks=fillrandom", *small)
         output, _ = self.bench("trie_sst", "--benchmarks=readrandom", "--readonly", *small)
         self.assertRegex(output, r"readrandom .* of 20000 found\)")
+
+    def test_transactions_on_an_options_file(self):
+        self.expect_refusal("db_bench", "--options_file", "--engine=trie", "--transaction_db")
+        folder = os.path.join(self.folder, "options")
+        self.expect_success("cairn", "options", "trie", "--into", folder)
+        file = "--options_file=" + os.path.join(folder, os.listdir(folder)[0])
+        # Not randomtransaction: in Release builds RocksDB's fails on any engine (its set-up stands inside assert()).
+        flags = ["--transaction_db"]
+        if os.environ["CAIRN_BUILD_TYPE"] != "Debug":  # where db_bench asserts that a database is gone which it keeps
+            flags.append("--optimistic_transaction_db")
+        for flag in flags:
+            path = os.path.join(self.folder, "db" + flag)
+            self.expect_success("db_bench", "--benchmarks=fillrandom,readrandom", "--num=20000", "--db=" + path, file, flag)
+            self.assertIn("cairn.", self.stored_options(path)["comparator"])
 
     def test_silt_keeps_other_flags_and_merges(self):
         output, options = self.bench(

@@ -420,14 +420,4 @@ IndexStatus RocksDBOptions(const StoreShape& store, const Popularity& popularity
   return s;
 }
 
-IndexStatus RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text) {
-  std::vector<std::pair<std::string, std::string>> options;
-  IndexStatus s = RocksDBOptions(store, popularity, &options);
-  if (!s.ok()) return s;
-  *text = "[Version]\n  rocksdb_version=9.10.0\n  options_file_version=1.1\n\n[DBOptions]\n\n[CFOptions \"default\"]\n";
-  for (const auto& option : options) *text += "  " + option.first + "=" + option.second + "\n";
-  *text += "\n[TableOptions/BlockBasedTable \"default\"]\n";
-  return s;
-}
-
 }  // namespace cairn::msls

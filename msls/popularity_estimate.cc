@@ -8,13 +8,6 @@ namespace cairn {
 namespace {
 
 constexpr double kGridStep = 1.25;
-// Mean number of flushes, of all that were seen, that hold the rarest keys told apart.
-constexpr double kRarest = 0.02;
-constexpr int kRounds = 300;
-// Fewer keys than this are none: what the expectation leaves at points that nothing speaks for.
-constexpr double kLeastKeys = 0.5;
-// Part of the writes by which the estimates of all keys together may be off without a key that was overlooked.
-constexpr double kNoise = 0.02;
 
 struct GridPoint {
   double rate;     // writes to the key in a flush
@@ -24,6 +17,8 @@ struct GridPoint {
 };
 
 std::vector<GridPoint> Grid(double flushes, double keys) {
+  // Mean number of flushes, of all that were seen, that hold the rarest keys told apart.
+  constexpr double kRarest = 0.02;
   std::vector<GridPoint> grid;
   // Above the last rate all flushes hold a key but for half a one.
   const double last = std::log(2 * flushes);
@@ -50,6 +45,7 @@ std::vector<msls::HistogramBin> EstimatePopularity(double keys, double writes,
   std::vector<GridPoint> grid = Grid(flushes, held + seen[0]);
   std::vector<double> likelihood(grid.size());
   std::vector<double> next(grid.size());
+  constexpr int kRounds = 300;
   for (int round = 0; round < kRounds; round++) {
     std::fill(next.begin(), next.end(), 0);
     for (size_t c = 0; c < seen.size(); c++) {
@@ -70,6 +66,8 @@ std::vector<msls::HistogramBin> EstimatePopularity(double keys, double writes,
     for (size_t i = 0; i < grid.size(); i++) grid[i].keys = next[i] < 1e-9 ? 0 : next[i];
   }
 
+  // Fewer keys than this are none: what the expectation leaves at points that nothing speaks for.
+  constexpr double kLeastKeys = 0.5;
   const double scale = keys / (held + seen[0]);
   double probability = 0;
   for (size_t i = grid.size(); i-- > 0;) {
@@ -80,6 +78,8 @@ std::vector<msls::HistogramBin> EstimatePopularity(double keys, double writes,
   if (bins.empty()) return bins;
   // What the others leave goes to the keys that are in every flush: so popular that the sample may hold none of them.
   const double left = 1 - probability;
+  // Part of the writes by which the estimates of all keys together may be off without a key that was overlooked.
+  constexpr double kNoise = 0.02;
   const double always = std::log(2 * flushes) / kGridStep / writes;
   if (left > 0 && bins.front().weight >= always) {
     bins.front().weight += left / bins.front().keys;

@@ -10,18 +10,9 @@ namespace cairn {
 
 namespace {
 
-constexpr size_t kMostLines = 100;
-// Looks whose workloads a change must suit.
-constexpr size_t kRecentLooks = 8;
-// The user's sizes come back when those in force are predicted to write more than this times as much.
-constexpr double kReturnAt = 1.01;
 // Less growth from look to look is noise of compactions: a part of the data, and so many compactions of level 0.
 constexpr double kGrows = 1.05;
 constexpr double kGrowsByLevel0 = 2;
-// Looks ahead for which data is expected to go on growing as it did: those that pass until a change shows.
-constexpr int kLooksAhead = 2;
-// A level that holds less of the data is one that the data has left, or has not reached yet.
-constexpr double kPopulated = 0.1;
 // The last level gets room for this many times the data that is expected.
 constexpr double kMeasuredRoomToGrow = 1.3;
 // Beliefs further apart than these are different workloads.
@@ -68,6 +59,7 @@ double EstimateSkew(double keys, double writes, double distinct) {
 }
 
 void TunerLogic::Log(const std::string& line) {
+  constexpr size_t kMostLines = 100;
   report_.log.push_back(line);
   fresh_lines_.push_back(line);
   if (report_.log.size() > kMostLines) report_.log.erase(report_.log.begin());
@@ -133,6 +125,8 @@ bool TunerLogic::Measure(const TunerWindow& window, const TunerView& view) {
   stored_bytes_ = stored;
   stored_keys_ = stored / report_.item_bytes;
   deepest_level_ = 1;
+  // A level that holds less of the data is one that the data has left, or has not reached yet.
+  constexpr double kPopulated = 0.1;
   for (size_t level = 1; level < view.level_bytes.size(); level++) {
     if (view.level_bytes[level] >= kPopulated * stored) deepest_level_ = level;
   }
@@ -155,6 +149,8 @@ std::vector<TunerLogic::Belief> TunerLogic::Expected(const TunerWindow& window, 
     Belief other;
     if (keys >= 2 * report_.items_per_flush && Believe(window, keys, &other).ok()) expected.push_back(other);
   };
+  // Looks ahead for which data is expected to go on growing as it did: those that pass until a change shows.
+  constexpr int kLooksAhead = 2;
   // New keys lie in the levels above the largest until they reach it.
   const double growth = std::pow(growth_, kLooksAhead);
   if (growth_ > kGrows) add(stored_keys_ * growth);
@@ -287,6 +283,8 @@ TunerAction TunerLogic::Consider(const Belief& belief, const std::vector<Belief>
   }
   if (but != "-") Log(prediction + but);
   if (!tuned() || options_.advisory || !view_.obstacle.empty()) return action;
+  // The user's sizes come back when those in force are predicted to write more than this times as much.
+  constexpr double kReturnAt = 1.01;
   // The sizes were set for other data or another workload, and the user's are better for what is there now, or will be.
   const size_t ahead = growing && expected.size() > 1 ? 1 : 0;
   for (size_t i = 0; i <= ahead; i++) {
@@ -323,6 +321,8 @@ TunerAction TunerLogic::Look(const TunerWindow& window, const TunerView& view, d
   action = Watch(belief);
   if (action.kind == TunerAction::Kind::kNone) action = Consider(belief, expected, now);
   recent_.push_back(belief);
+  // Looks whose workloads a change must suit.
+  constexpr size_t kRecentLooks = 8;
   if (recent_.size() > kRecentLooks) recent_.pop_front();
   return action;
 }

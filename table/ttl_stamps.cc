@@ -11,11 +11,8 @@ namespace cairn {
 namespace {
 
 constexpr uint32_t kStampsVersion = 1;
-constexpr size_t kMostQuantiles = 32;
 constexpr size_t kMostSamples = 1024;
 constexpr size_t kStampBytes = 4;
-// May 2013, when DBWithTTL came: RocksDB takes no earlier time for a stamp. Wide columns have none.
-constexpr uint32_t kFirstStamp = 1368146402;
 
 }  // namespace
 
@@ -33,6 +30,8 @@ uint64_t ExpiredBefore(const int32_t* ttl, rocksdb::SystemClock* clock) {
 
 uint64_t TtlStampOf(const rocksdb::Slice& value) {
   if (value.size() < kStampBytes) return UINT64_MAX;
+  // May 2013, when DBWithTTL came: RocksDB takes no earlier time for a stamp. Wide columns have none.
+  constexpr uint32_t kFirstStamp = 1368146402;
   const uint32_t stamp = rocksdb::DecodeFixed32(value.data() + value.size() - kStampBytes);
   return stamp < kFirstStamp ? UINT64_MAX : stamp;
 }
@@ -49,6 +48,7 @@ void TtlStampSample::Add(uint64_t hash, uint64_t stamp) {
 }
 
 std::string TtlStampSample::Encode() const {
+  constexpr size_t kMostQuantiles = 32;
   std::vector<uint32_t> stamps;
   for (const auto& [hash, stamp] : stamps_) stamps.push_back(stamp);
   std::sort(stamps.begin(), stamps.end());

@@ -31,11 +31,6 @@
 namespace cairn {
 namespace {
 
-using msls::Design;
-using msls::Popularity;
-using msls::Report;
-using msls::StoreShape;
-
 // What was found in the tables of a column family.
 struct Found {
   double entries = 0, table_bytes = 0, raw_bytes = 0, keys = 0;

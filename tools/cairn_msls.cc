@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -23,11 +22,6 @@
 namespace cairn {
 namespace {
 
-using msls::Design;
-using msls::Popularity;
-using msls::Report;
-using msls::StoreShape;
-
 constexpr const char* kOrderedTrie = "ordered_trie";
 
 // The flags that say what is stored, how, and how it is written. Those not given keep the design's defaults.
@@ -38,17 +32,17 @@ class StoreFlags {
                       {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie", kOrderedTrie},
                       "the kind of store");
     arguments->Count("keys", &keys_, "distinct keys that are written", 1, uint64_t{1000000000000000});
-    arguments->Number("item-bytes", &item_bytes_, "key and value of one item", 1, 1e9);
+    arguments->Number("item-bytes", &store.item_bytes, "key and value of one item", 1, 1e9);
     arguments->Number("zipf", &zipf_, "skew of the keys' popularity; 0: uniform", 0, 8);
     arguments->Text("histogram", &histogram_, "FILE",
                     "popularity as lines `weight` or `weight keys`; in place of --keys and --zipf");
     arguments->Bytes("write-buffer", &write_buffer_,
                      "what is gathered in memory before it is written (default: the design's)", 1);
-    arguments->Switch("log", &log_, "count the write-ahead log as well");
+    arguments->Switch("log", &store.log, "count the write-ahead log as well");
     arguments->Text("level-sizes", &level_sizes_, "SIZE,SIZE,...",
                     "leveldb, rocksdb: bytes of levels 1, 2 ... without the last, which holds all keys");
     arguments->Bytes("level-base", &level_base_, "leveldb, rocksdb: bytes of level 1 (default: the design's)", 1);
-    arguments->Number("level-multiplier", &level_multiplier_,
+    arguments->Number("level-multiplier", &store.level_multiplier,
                       "leveldb, rocksdb: size of a level by that of the one before", 1.01, 1e6);
     arguments->Switch("dynamic-level-bytes", &dynamic_,
                       "rocksdb: level sizes follow from the data (default unless sizes are given)");
@@ -57,25 +51,28 @@ class StoreFlags {
                       {"kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst",
                        "kMinOverlappingRatio", "kRoundRobin"},
                       "rocksdb: which file is compacted next");
-    arguments->Integer("level0-trigger", &level0_trigger_,
+    arguments->Integer("level0-trigger", &store.level0_trigger,
                        "leveldb, rocksdb, universal: level-0 files that start a compaction", 1, 10000);
-    arguments->Integer("size-ratio", &size_ratio_, "universal: percent", 0, 1000);
-    arguments->Integer("min-merge-width", &min_merge_width_, "universal: runs merged at least", 2, 1000);
-    arguments->Integer("max-size-amplification", &max_size_amplification_, "universal: percent", 1);
-    arguments->Integer("growth", &growth_, "samt, cola: merges in a level", 2, 1000);
-    arguments->Integer("levels", &levels_, "samt, cola: levels; 0: as many as needed", 0, 60);
-    arguments->Number("hash-store-slots", &hash_store_slots_, "silt: slots of a hash store", 1, 1e15);
-    arguments->Number("hash-store-occupancy", &hash_store_occupancy_, "silt: part of the slots in use", 0, 1);
-    arguments->Integer("hash-stores", &hash_stores_, "silt: hash stores merged at a time", 1);
-    arguments->Integer("instances", &instances_, "silt: stores that share the keys", 1);
-    arguments->Integer("root-trigger", &root_trigger_, "trie: level-0 files that are moved down together", 1, 1000);
-    arguments->Integer("trigger", &container_trigger_, "trie: slots of a container that are moved down together", 2,
+    arguments->Integer("size-ratio", &store.size_ratio_percent, "universal: percent", 0, 1000);
+    arguments->Integer("min-merge-width", &store.min_merge_width, "universal: runs merged at least", 2, 1000);
+    arguments->Integer("max-size-amplification", &store.max_size_amplification_percent, "universal: percent", 1);
+    arguments->Integer("growth", &store.growth, "samt, cola: merges in a level", 2, 1000);
+    arguments->Integer("levels", &store.levels, "samt, cola: levels; 0: as many as needed", 0, 60);
+    arguments->Number("hash-store-slots", &store.hash_store_slots, "silt: slots of a hash store", 1, 1e15);
+    arguments->Number("hash-store-occupancy", &store.hash_store_occupancy, "silt: part of the slots in use", 0, 1);
+    arguments->Integer("hash-stores", &store.hash_stores, "silt: hash stores merged at a time", 1);
+    arguments->Integer("instances", &store.instances, "silt: stores that share the keys", 1);
+    arguments->Integer("root-trigger", &store.root_trigger, "trie: level-0 files that are moved down together", 1,
                        1000);
-    arguments->Integer("slots", &slots_, "trie: levels of a depth (default: a third more than the trigger)", 0, 2000);
-    arguments->Integer("fan-out", &fan_out_, "trie: children of a container", 2, 64);
-    arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full container goes deeper", 0, 1);
+    arguments->Integer("trigger", &store.container_trigger, "trie: slots of a container that are moved down together",
+                       2, 1000);
+    arguments->Integer("slots", &store.slots, "trie: levels of a depth (default: a third more than the trigger)", 0,
+                       2000);
+    arguments->Integer("fan-out", &store.fan_out, "trie: children of a container", 2, 64);
+    arguments->Number("grow-liveness", &store.grow_liveness, "trie: live part at which a full container goes deeper", 0,
+                      1);
     arguments->Number("fill", &writes.fill, "ordered_trie: part of the write buffer that items fill", 0.01, 1);
-    arguments->Number("space-bound", &space_bound_, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
+    arguments->Number("space-bound", &store.space_bound, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
   }
 
   // After Parse. A message for UsageError, or empty.
@@ -84,19 +81,19 @@ class StoreFlags {
     // Its shape is a trie's.
     IndexStatus s = msls::DesignFromName(IsOrderedTrie() ? "trie" : design_, &store.design);
     if (!s.ok()) return s.message();
-    store = StoreShape::Default(store.design);
+    // Designs differ in these; the other flags are fields of the store themselves.
+    const StoreShape defaults = StoreShape::Default(store.design);
     auto given = [this](const char* name) { return arguments_.Given(name); };
-    store.item_bytes = item_bytes_;
-    store.log = log_;
-    if (given("write-buffer")) store.write_buffer_bytes = static_cast<double>(write_buffer_);
-    if (given("level-base")) store.level_base_bytes = static_cast<double>(level_base_);
-    if (given("level-multiplier")) store.level_multiplier = level_multiplier_;
-    if (given("file-size")) store.file_bytes = static_cast<double>(file_size_);
-    if (given("level0-trigger")) store.level0_trigger = level0_trigger_;
-    if (given("compaction-pri")) {
-      s = msls::FilePickFromName(pick_, &store.pick);
-      if (!s.ok()) return s.message();
-    }
+    const auto bytes_of = [&given](const char* name, uint64_t value, double otherwise) {
+      return given(name) ? static_cast<double>(value) : otherwise;
+    };
+    store.write_buffer_bytes = bytes_of("write-buffer", write_buffer_, defaults.write_buffer_bytes);
+    store.level_base_bytes = bytes_of("level-base", level_base_, defaults.level_base_bytes);
+    store.file_bytes = bytes_of("file-size", file_size_, defaults.file_bytes);
+    store.dynamic_level_bytes = defaults.dynamic_level_bytes;
+    store.pick = defaults.pick;
+    if (given("compaction-pri")) s = msls::FilePickFromName(pick_, &store.pick);
+    if (!s.ok()) return s.message();
     if (given("level-sizes")) {
       for (size_t at = 0; at <= level_sizes_.size();) {
         const size_t comma = std::min(level_sizes_.find(',', at), level_sizes_.size());
@@ -111,21 +108,6 @@ class StoreFlags {
     }
     if (given("level-base") || given("level-multiplier")) store.dynamic_level_bytes = false;
     if (given("dynamic-level-bytes")) store.dynamic_level_bytes = dynamic_;
-    if (given("size-ratio")) store.size_ratio_percent = size_ratio_;
-    if (given("min-merge-width")) store.min_merge_width = min_merge_width_;
-    if (given("max-size-amplification")) store.max_size_amplification_percent = max_size_amplification_;
-    if (given("growth")) store.growth = growth_;
-    if (given("levels")) store.levels = levels_;
-    if (given("hash-store-slots")) store.hash_store_slots = hash_store_slots_;
-    if (given("hash-store-occupancy")) store.hash_store_occupancy = hash_store_occupancy_;
-    if (given("hash-stores")) store.hash_stores = hash_stores_;
-    if (given("instances")) store.instances = instances_;
-    if (given("root-trigger")) store.root_trigger = root_trigger_;
-    if (given("trigger")) store.container_trigger = container_trigger_;
-    if (given("slots")) store.slots = slots_;
-    if (given("fan-out")) store.fan_out = fan_out_;
-    if (given("grow-liveness")) store.grow_liveness = grow_liveness_;
-    if (given("space-bound")) store.space_bound = space_bound_;
     if (given("histogram")) {
       if (given("keys") || given("zipf"))
         return "--histogram says which keys there are and how popular; leave out --keys and --zipf";
@@ -138,10 +120,6 @@ class StoreFlags {
   }
 
   bool IsOrderedTrie() const { return design_ == kOrderedTrie; }
-  // A message if `what` has none of the design.
-  std::string CheckPlayed(const char* what) const {
-    return IsOrderedTrie() ? "--design ordered_trie is played; " + std::string(what) + " does not know it" : "";
-  }
   const char* DesignName() const { return IsOrderedTrie() ? kOrderedTrie : msls::DesignName(store.design); }
 
   IndexStatus Model(Report* report) const {
@@ -165,23 +143,19 @@ class StoreFlags {
   void ReadOrderedTrie() {
     writes.popularity = popularity;
     ordered_trie_ = KeyTrieOptions();
-    if (arguments_.Given("root-trigger")) ordered_trie_.root_trigger = root_trigger_;
-    if (arguments_.Given("trigger")) ordered_trie_.trigger = container_trigger_;
-    if (arguments_.Given("slots")) ordered_trie_.slots = slots_;
-    if (arguments_.Given("fan-out")) ordered_trie_.fan_out = fan_out_;
-    if (arguments_.Given("space-bound")) ordered_trie_.space_bound = space_bound_;
+    if (arguments_.Given("root-trigger")) ordered_trie_.root_trigger = store.root_trigger;
+    if (arguments_.Given("trigger")) ordered_trie_.trigger = store.container_trigger;
+    if (arguments_.Given("slots")) ordered_trie_.slots = store.slots;
+    if (arguments_.Given("fan-out")) ordered_trie_.fan_out = store.fan_out;
+    if (arguments_.Given("space-bound")) ordered_trie_.space_bound = store.space_bound;
   }
 
   const Arguments& arguments_;
   KeyTrieOptions ordered_trie_;
   std::string design_ = "rocksdb", histogram_, level_sizes_, pick_ = "kMinOverlappingRatio";
   uint64_t keys_ = 100000000, write_buffer_ = 64 << 20, level_base_ = 256 << 20, file_size_ = 64 << 20;
-  double item_bytes_ = 100, zipf_ = 0, level_multiplier_ = 10, hash_store_slots_ = 131072, hash_store_occupancy_ = 0.93,
-         grow_liveness_ = 0.52, space_bound_ = 1.5;
-  bool log_ = true, dynamic_ = true;
-  int level0_trigger_ = 4, size_ratio_ = 1, min_merge_width_ = 2, max_size_amplification_ = 200, growth_ = 4,
-      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, container_trigger_ = 15, slots_ = 0,
-      fan_out_ = 8;
+  double zipf_ = 0;
+  bool dynamic_ = true;
 };
 
 class Clock {
@@ -232,19 +206,6 @@ void Print(const StoreShape& store, const Report& report) {
   for (double items : report.level_items)
     sizes += (sizes.empty() ? "" : ", ") + BytesText(static_cast<uint64_t>(items * store.item_bytes));
   printf("  %-24s %s\n", "sizes, newest first", sizes.c_str());
-}
-
-int Fail(const char* command, const std::string& message) {
-  fprintf(stderr, "cairn %s: %s\n", command, message.c_str());
-  return kExitFailure;
-}
-
-int WriteFile(const char* command, const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return Fail(command, path + " cannot be written.");
-  return kExitOk;
 }
 
 std::vector<std::string> Words(const std::string& text) {
@@ -406,7 +367,6 @@ int RunOptimize(int argc, char** argv) {
   StoreFlags flags(&arguments);
   msls::OptimizeOptions options;
   uint64_t write_buffer = 0;
-  std::string options_file;
   bool json = false;
   arguments.Integer("min-levels", &options.min_levels,
                     "leveldb, rocksdb: least number of levels without level 0; 0: as it is", 0, 20);
@@ -417,11 +377,9 @@ int RunOptimize(int argc, char** argv) {
   arguments.Number("max-runs", &options.max_sorted_runs, "sorted runs on average; 0: no limit", 0, 1e6);
   arguments.Number("max-runs-to-hit", &options.max_runs_to_hit, "runs visited for a key that exists; 0: no limit", 0,
                    1e6);
-  arguments.Text("options-file", &options_file, "FILE", "write the shape as a RocksDB OPTIONS file");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  std::string error = flags.Read();
-  if (error.empty() && !options_file.empty()) error = flags.CheckPlayed("--options-file");
+  const std::string error = flags.Read();
   if (!error.empty()) return arguments.UsageError(error);
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
   msls::Optimum optimum;
@@ -431,13 +389,6 @@ int RunOptimize(int argc, char** argv) {
   if (!s.ok()) return arguments.UsageError(s.message());
   std::vector<std::pair<std::string, std::string>> rocksdb;
   const bool has_options = RocksDBOptions(optimum.store, flags.popularity, &rocksdb).ok();
-  if (!options_file.empty()) {
-    std::string text;
-    const IndexStatus written = RocksDBOptionsFile(optimum.store, flags.popularity, &text);
-    if (!written.ok()) return Fail("optimize", written.message());
-    const int code = WriteFile("optimize", options_file, text);
-    if (code != kExitOk) return code;
-  }
   if (json) {
     nlohmann::ordered_json body = ToJson(optimum.store, optimum.after);
     body["before"] = ToJson(flags.store, optimum.before);

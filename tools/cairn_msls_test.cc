@@ -23,11 +23,6 @@
 namespace cairn {
 namespace {
 
-ProgramResult Cairn(std::vector<std::string> words) {
-  words.insert(words.begin(), ProgramPath("cairn"));
-  return RunProgram(words);
-}
-
 nlohmann::json CairnJson(std::vector<std::string> words) {
   words.push_back("--json");
   const ProgramResult result = Cairn(words);
@@ -90,7 +85,6 @@ TEST_F(CairnMslsTest, TheTrieInKeyOrder) {
   EXPECT_EQ(uniform["design"], "ordered_trie");
   EXPECT_NEAR(uniform["write_amplification"], 4, 1.5);
   EXPECT_LE(uniform["space_amplification"], 1.6);
-  EXPECT_NE(Cairn({"optimize", design, "--options-file=/dev/null"}).err.find("--options-file"), std::string::npos);
   EXPECT_NE(Cairn({"simulate", design, "--keys=100M"}).err.find("20000000 keys"), std::string::npos);
   EXPECT_NE(Cairn({"model", "--design=trie", "--fill=0.5"}).err.find("ordered_trie"), std::string::npos);
 }
@@ -159,22 +153,19 @@ TEST_F(CairnMslsTest, UnusualButLegal) {
               CairnJson({"model", "--keys=1M"})["write_amplification"].get<double>(), 1e-6);
 }
 
-TEST_F(CairnMslsTest, RocksDBTakesTheOptionsFile) {
-  const std::string path = folder_ / "OPTIONS";
-  const nlohmann::json json = CairnJson({"optimize", "--keys=50M", "--options-file", path});
+TEST_F(CairnMslsTest, RocksDBTakesTheOptions) {
+  const nlohmann::json json = CairnJson({"optimize", "--keys=50M"});
   EXPECT_LT(json["write_amplification"], json["before"]["write_amplification"]);
-  rocksdb::DBOptions db_options;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  const rocksdb::Status s = rocksdb::LoadOptionsFromFile(rocksdb::ConfigOptions(), path, &db_options, &families);
+  rocksdb::ColumnFamilyOptions options;
+  const rocksdb::Status s = rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), options,
+                                                                   json["rocksdb_options"], &options);
   ASSERT_TRUE(s.ok()) << s.ToString();
-  ASSERT_EQ(families.size(), 1u);
-  const rocksdb::ColumnFamilyOptions& options = families[0].options;
   EXPECT_FALSE(options.level_compaction_dynamic_level_bytes);
   EXPECT_EQ(options.max_bytes_for_level_base, json["level_sizes"][0]);
   EXPECT_EQ(options.compaction_pri, rocksdb::kMinOverlappingRatio);
 
   // And opens a database with them.
-  rocksdb::Options all(db_options, options);
+  rocksdb::Options all(rocksdb::DBOptions(), options);
   all.create_if_missing = true;
   const std::string db_path = folder_ / "db";
   rocksdb::DB* db = nullptr;

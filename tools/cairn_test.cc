@@ -39,11 +39,6 @@ namespace {
 namespace fs = std::filesystem;
 using rocksdb::WideColumns;
 
-ProgramResult Cairn(std::vector<std::string> words) {
-  words.insert(words.begin(), ProgramPath("cairn"));
-  return RunProgram(words);
-}
-
 // Everything in a column family, columns and all.
 using Contents = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
 

@@ -204,8 +204,8 @@ TEST_F(ConvertTest, DurableMemtables) {
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "in the pool", "value"));
     EXPECT_TRUE(Says(1, Convert(dir_ / "copy", {"--to", "trie"}), {"is open in another process"}));
     // What only reads tables works, and says what it does not see.
-    EXPECT_TRUE(Says(0, RunProgram({ProgramPath("cairn"), "stats", source_}),
-                     {"is in use: a process has the database open with durable memtables"}));
+    EXPECT_TRUE(
+        Says(0, Cairn({"stats", source_}), {"is in use: a process has the database open with durable memtables"}));
     fs::copy(source_, dir_ / "killed");
     if (!pool.empty()) fs::copy(pool, dir_ / "killed pool");
     delete db;
@@ -215,8 +215,8 @@ TEST_F(ConvertTest, DurableMemtables) {
 
     EXPECT_TRUE(Says(1, Convert(dir_ / "copy", {"--to", "trie"}), {"holds 1 write (", "cairn recover " + source_}));
     EXPECT_FALSE(fs::exists(dir_ / "copy"));
-    EXPECT_TRUE(Says(0, RunProgram({ProgramPath("cairn"), "stats", source_, "--json"}), {"holds 1 write ("}));
-    EXPECT_EQ(RunProgram({ProgramPath("cairn"), "recover", source_}).exit_code, 0);
+    EXPECT_TRUE(Says(0, Cairn({"stats", source_, "--json"}), {"holds 1 write ("}));
+    EXPECT_EQ(Cairn({"recover", source_}).exit_code, 0);
     for (const std::string engine : {"trie", "stock"}) {
       EXPECT_TRUE(Says(0, Convert(dir_ / engine, {"--to", engine}), {"1001 records"}));
       const std::string options_text = [&] {

@@ -135,25 +135,21 @@ bool IsInside(const std::filesystem::path& inner, const std::filesystem::path& o
 }
 
 // A stretch of the source, to be looked up in the destination.
-struct Chunk {
-  struct Record {
-    std::string key;
-    std::string columns;  // encoded
-  };
-  std::vector<Record> records;  // the first `count` are meant
-  size_t count = 0;
+struct Record {
+  std::string key;
+  std::string columns;  // encoded
 };
+using Chunk = std::vector<Record>;
 
-void FillChunk(Iterator* it, Chunk* chunk) {
+Chunk NextChunk(Iterator* it) {
+  Chunk chunk;
   size_t bytes = 0;
-  chunk->count = 0;
-  for (; it->Valid() && chunk->count < kChunkRecords && bytes < kChunkBytes; it->Next(), chunk->count++) {
-    if (chunk->records.size() == chunk->count) chunk->records.emplace_back();
-    Chunk::Record& record = chunk->records[chunk->count];
-    record.key.assign(it->key().data(), it->key().size());
-    EncodeColumns(it->columns(), &record.columns);
-    bytes += record.key.size() + record.columns.size();
+  for (; it->Valid() && chunk.size() < kChunkRecords && bytes < kChunkBytes; it->Next()) {
+    chunk.push_back({it->key().ToString(), std::string()});
+    EncodeColumns(it->columns(), &chunk.back().columns);
+    bytes += chunk.back().key.size() + chunk.back().columns.size();
   }
+  return chunk;
 }
 
 // Looks chunks up on several threads.
@@ -161,30 +157,22 @@ class ChunkComparer {
  public:
   ChunkComparer(DB* db, ColumnFamilyHandle* handle, const std::string& family)
       : db_(db), handle_(handle), family_(family), threads_(std::clamp(std::thread::hardware_concurrency(), 1u, 8u)) {}
-  ~ChunkComparer() {
-    uint64_t ignored = 0;
-    Wait(&ignored).PermitUncheckedError();
-  }
-
-  // `chunk` must stay as it is until Wait.
-  void Start(const Chunk& chunk) {
-    const size_t share = (chunk.count + threads_ - 1) / threads_;
-    for (size_t begin = 0; begin < chunk.count; begin += share) {
-      const size_t end = std::min(begin + share, chunk.count);
-      running_.push_back(
-          std::async(std::launch::async, [this, &chunk, begin, end] { return Compare(chunk, begin, end); }));
-    }
-  }
 
   // Adds the fingerprints of what was compared. The first difference in the order of the chunk is the error.
-  Status Wait(uint64_t* fingerprint) {
+  Status Compare(const Chunk& chunk, uint64_t* fingerprint) const {
+    std::vector<std::future<Result>> running;
+    const size_t share = (chunk.size() + threads_ - 1) / threads_;
+    for (size_t begin = 0; begin < chunk.size(); begin += share) {
+      const size_t end = std::min(begin + share, chunk.size());
+      running.push_back(
+          std::async(std::launch::async, [this, &chunk, begin, end] { return Compare(chunk, begin, end); }));
+    }
     Status s;
-    for (std::future<Result>& result : running_) {
+    for (std::future<Result>& result : running) {
       const Result one = result.get();
       if (s.ok()) s = one.status;
       *fingerprint += one.fingerprint;
     }
-    running_.clear();
     return s;
   }
 
@@ -206,14 +194,14 @@ class ChunkComparer {
       size_t count = 0;
       size_t bytes = 0;
       for (; count < kLookupsAtOnce && begin + count < end && bytes < kLookupBytesAtOnce; count++) {
-        keys[count] = chunk.records[begin + count].key;
-        bytes += chunk.records[begin + count].columns.size();
+        keys[count] = chunk[begin + count].key;
+        bytes += chunk[begin + count].columns.size();
       }
       db_->MultiGetEntity(options, handle_, count, keys.data(), found.data(), statuses.data());
       for (size_t i = 0; i < count && result.status.ok(); i++) {
         EncodeColumns(found[i].columns(), &actual);
         found[i].Reset();
-        if (statuses[i].IsNotFound() || (statuses[i].ok() && actual != chunk.records[begin + i].columns)) {
+        if (statuses[i].IsNotFound() || (statuses[i].ok() && actual != chunk[begin + i].columns)) {
           result.status = Status::Corruption(
               "column family \"" + family_ + "\", key " + KeyText(keys[i]),
               statuses[i].ok() ? "has another value in the destination" : "is not in the destination");
@@ -231,7 +219,6 @@ class ChunkComparer {
   ColumnFamilyHandle* const handle_;
   const std::string family_;
   const size_t threads_;
-  std::vector<std::future<Result>> running_;
 };
 
 // Keeps the state file from being written with every record.
@@ -544,32 +531,19 @@ class Converter {
 
     Progress progress("verify " + from.name, "records", family.copied.records, family.compared.records);
     SaveTimer timer;
-    // One is filled while the other is compared.
-    Chunk chunks[2];
-    Chunk* filling = &chunks[0];
-    Chunk* comparing = &chunks[1];
-    ChunkComparer comparer(session_->db, session_->handles[index], from.name);  // ends before the chunks do
-
+    const ChunkComparer comparer(session_->db, session_->handles[index], from.name);
     std::unique_ptr<Iterator> it(source_->db()->NewIterator(ScanOptions(), from.handle));
     SeekBehind(family.compared, it.get());
-    for (bool more = true; more && !Stopped();) {
-      FillChunk(it.get(), filling);
-      more = filling->count > 0;
-      Status s = comparer.Wait(&family.compared.fingerprint);
+    while (it->Valid() && !Stopped()) {
+      const Chunk chunk = NextChunk(it.get());
+      Status s = comparer.Compare(chunk, &family.compared.fingerprint);
       if (!s.ok()) return s;
-      if (comparing->count > 0) {
-        family.compared.records += comparing->count;
-        family.compared.key = comparing->records[comparing->count - 1].key;
-      }
-      std::swap(filling, comparing);
-      comparer.Start(*comparing);
+      family.compared.records += chunk.size();
+      family.compared.key = chunk.back().key;
       progress.Update(family.compared.records);
       if (timer.Due()) s = Save();
       if (!s.ok()) return s;
     }
-    // What Stopped() has interrupted is not counted and will be compared again.
-    uint64_t ignored = 0;
-    comparer.Wait(&ignored).PermitUncheckedError();
     if (!it->status().ok()) return it->status();
     family.compared.finished = !Stopped();
     Status s = Save();

@@ -17,12 +17,9 @@ namespace cairn {
 
 namespace {
 
-using msls::Design;
 using msls::FilePick;
 using msls::OptimizeOptions;
 using msls::Optimum;
-using msls::Report;
-using msls::StoreShape;
 
 // More levels than these are never better by the model, for data of any size.
 constexpr int kMostLevels = 6;
@@ -204,7 +201,7 @@ constexpr double kEctBytesPerTable = 1550;
 
 // With these options.
 Report ReportOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
-  const msls::Popularity& p = workload.popularity;
+  const Popularity& p = workload.popularity;
   const double flush = workload.write_buffer_bytes / workload.item_bytes;
   const double table = p.Unique(flush);
   const double trigger = silt.merge_trigger;
@@ -317,7 +314,7 @@ EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now) 
   EngineCosts costs;
   costs.name = costs.engine = "silt";
   costs.key_order = false;
-  const msls::Popularity& p = workload.popularity;
+  const Popularity& p = workload.popularity;
   if (p.Unique(workload.write_buffer_bytes / workload.item_bytes) >= 0.5 * p.keys()) {
     costs.no_model = "half of the keys fit into one write buffer";
     return costs;
@@ -472,8 +469,8 @@ IndexStatus CostsAtScale(const std::string& engine, const ScaleWorkload& scale, 
   costs->engine = engine;
   costs->keys = scale.keys;
   EngineWorkload workload;
-  msls::Popularity& keys = workload.popularity;
-  IndexStatus s = msls::Popularity::Uniform(scale.keys, &keys);
+  Popularity& keys = workload.popularity;
+  IndexStatus s = Popularity::Uniform(scale.keys, &keys);
   if (!s.ok()) return s;
   // Ratios of items; overhead makes them ratios of bytes.
   workload.item_bytes = scale.item_bytes;

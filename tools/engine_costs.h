@@ -14,9 +14,14 @@
 
 namespace cairn {
 
+using msls::Design;
+using msls::Popularity;
+using msls::Report;
+using msls::StoreShape;
+
 // What is written, and into what. Units as in cairn/msls.h.
 struct EngineWorkload {
-  msls::Popularity popularity;
+  Popularity popularity;
   bool is_zipf = true;  // popularity is by Zipf's law, of exponent `zipf`
   double zipf = 0;
   double item_bytes = 100;  // in a table
@@ -44,8 +49,8 @@ struct EngineCosts {
   std::string engine_options;                                // of the engine
   std::vector<std::pair<std::string, std::string>> rocksdb;  // RocksDB's options beside it
   bool key_order = true;
-  msls::Report before;  // where options are searched: with the engine's defaults, or the database's own options
-  msls::Report report;  // with the options above
+  Report before;  // where options are searched: with the engine's defaults, or the database's own options
+  Report report;  // with the options above
   // Bytes kept for each live byte at most, while the largest compaction has its inputs and its outputs: a bound, where
   // report.space_amplification is a mean.
   double peak_space = 0;
@@ -61,7 +66,7 @@ std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload);
 
 // What a store costs as it is, and with the best options if they are searched: one of leveled or universal compaction,
 // with as many levels as `levels` allows; a trie whose tables take `table_bytes` for `data_bytes`; the others.
-EngineCosts CostsOfShape(const EngineWorkload& workload, const msls::StoreShape& now,
+EngineCosts CostsOfShape(const EngineWorkload& workload, const StoreShape& now,
                          const msls::OptimizeOptions& levels);
 EngineCosts CostsOfTrie(const EngineWorkload& workload, const HashTrieOptions& now, double data_bytes,
                         double table_bytes);
@@ -79,7 +84,7 @@ std::string OptionsText(const EngineCosts& costs);
 constexpr double kLittle = 0.01;
 
 // Whether what the report says is within the workload's limits.
-bool KeepsLimits(const EngineWorkload& workload, const msls::Report& report);
+bool KeepsLimits(const EngineWorkload& workload, const Report& report);
 
 enum class EngineNeeds {
   kNothing,

@@ -57,18 +57,18 @@ class HTableToolsTest : public ::testing::Test {
 };
 
 TEST_F(HTableToolsTest, DumpDescribesVerifiesAndLists) {
-  ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify", "--entries"});
+  ProgramResult result = Cairn({"dump", file_, "--verify", "--entries"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   for (const char* text : {"home buckets", "spilled", "buckets by fill",
                            "cairn.HashOrder:xxh3:", "every checksum matches", "6B657931 "}) {  // "key1"
     EXPECT_CONTAINS(result.out, text);
   }
   Damage();
-  EXPECT_TRUE(Says(1, RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"}), {"offset 0"}));
+  EXPECT_TRUE(Says(1, Cairn({"dump", file_, "--verify"}), {"offset 0"}));
 }
 
 TEST_F(HTableToolsTest, DumpDescribesAndVerifiesTheFilter) {
-  ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  ProgramResult result = Cairn({"dump", file_, "--verify"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   const size_t at = result.out.find("  filter ");
   ASSERT_NE(std::string::npos, at) << result.out;
@@ -78,35 +78,34 @@ TEST_F(HTableToolsTest, DumpDescribesAndVerifiesTheFilter) {
   const long offset = std::stol(line.substr(line.find("offset ") + 7));
   // A byte of a page of columns; then the index.
   Damage(offset + 4096 + 700);
-  result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  result = Cairn({"dump", file_, "--verify"});
   EXPECT_EQ(1, result.exit_code);
   EXPECT_NE(std::string::npos, result.err.find("filter block at offset " + std::to_string(offset + 4096)))
       << result.err;
   Damage(offset + 40);
-  EXPECT_TRUE(Says(1, RunProgram({ProgramPath("cairn"), "dump", file_}), {"filter block"}));
+  EXPECT_TRUE(Says(1, Cairn({"dump", file_}), {"filter block"}));
 }
 
 TEST_F(HTableToolsTest, DumpRefusesOtherFiles) {
   std::ofstream(directory_ / "other") << "not a table at all";
-  EXPECT_TRUE(Says(1, RunProgram({ProgramPath("cairn"), "dump", directory_ / "other"}), {"is no HTable"}));
+  EXPECT_TRUE(Says(1, Cairn({"dump", directory_ / "other"}), {"is no HTable"}));
 }
 
 TEST_F(HTableToolsTest, SstDumpKnowsHTables) {
-  ProgramResult result = RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=scan"});
+  ProgramResult result = RunBuilt("sst_dump", {"--file=" + file_, "--command=scan"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_EQ(kRecords + 1, std::count(result.out.begin(), result.out.end(), '\n'));
-  EXPECT_TRUE(Says(0, RunProgram({ProgramPath("sst_dump"), "--file=" + directory_ / "db", "--command=verify"}),
-                   {"every checksum matches"}));
-  EXPECT_TRUE(Says(1, RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=recompress"}),
-                   {"is not for HTables"}));
+  EXPECT_TRUE(
+      Says(0, RunBuilt("sst_dump", {"--file=" + directory_ / "db", "--command=verify"}), {"every checksum matches"}));
+  EXPECT_TRUE(Says(1, RunBuilt("sst_dump", {"--file=" + file_, "--command=recompress"}), {"is not for HTables"}));
   Damage();
-  EXPECT_TRUE(Says(1, RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=verify"})));
+  EXPECT_TRUE(Says(1, RunBuilt("sst_dump", {"--file=" + file_, "--command=verify"})));
 }
 
 TEST_F(HTableToolsTest, SstDumpObeysOrRefusesEveryFlag) {
   const auto dump = [&](std::vector<std::string> flags) {
-    flags.insert(flags.begin(), {ProgramPath("sst_dump"), "--file=" + file_});
-    return RunProgram(flags);
+    flags.insert(flags.begin(), "--file=" + file_);
+    return RunBuilt("sst_dump", flags);
   };
   EXPECT_TRUE(Says(0, dump({}), {"every checksum matches"}));
   ProgramResult result = dump({"--show_properties"});

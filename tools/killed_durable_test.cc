@@ -96,13 +96,9 @@ class KilledDurableTest : public ::testing::TestWithParam<const char*> {
     Kill();
   }
 
-  ProgramResult Run(const std::string& program, std::vector<std::string> words) {
-    words.insert(words.begin(), ProgramPath(program));
-    return RunProgram(words);
-  }
   ProgramResult Ldb(std::vector<std::string> words) {
     words.insert(words.begin(), "--db=" + path_);
-    return Run("ldb", words);
+    return RunBuilt("ldb", words);
   }
 
   test::TempDir dir_;
@@ -138,7 +134,7 @@ TEST_P(KilledDurableTest, WaysToOpen) {
   delete db;
   ExpectWhole();
   Kill();
-  EXPECT_EQ(Run("cairn", {"recover", path_}).exit_code, 0);
+  EXPECT_EQ(Cairn({"recover", path_}).exit_code, 0);
   ASSERT_OK(DB::Open(plain, path_, port::Into(&db)));
   std::string value;
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(kInTables), &value));
@@ -221,14 +217,13 @@ TEST_P(KilledDurableTest, Ldb) {
 }
 
 TEST_P(KilledDurableTest, Cairn) {
-  EXPECT_TRUE(Says(0, Run("cairn", {"stats", path_}), {"holds 10 writes"}));
-  EXPECT_TRUE(
-      Says(1, Run("cairn", {"convert", path_, dir_ / "converted", "--to", "stock"}), {"cairn recover " + path_}));
-  EXPECT_TRUE(Says(1, Run("cairn", {"repair", path_, "--yes"}), {"cairn recover " + path_}));
+  EXPECT_TRUE(Says(0, Cairn({"stats", path_}), {"holds 10 writes"}));
+  EXPECT_TRUE(Says(1, Cairn({"convert", path_, dir_ / "converted", "--to", "stock"}), {"cairn recover " + path_}));
+  EXPECT_TRUE(Says(1, Cairn({"repair", path_, "--yes"}), {"cairn recover " + path_}));
   ExpectWhole();
   Kill();
   if (GetParam() == std::string("trie")) {
-    EXPECT_TRUE(Says(0, Run("cairn", {"compact", path_})));
+    EXPECT_TRUE(Says(0, Cairn({"compact", path_})));
     ExpectWhole();
   }
 }
@@ -249,14 +244,14 @@ TEST_P(KilledDurableTest, ALiveDatabase) {
     const ProgramResult result = Ldb(words);
     EXPECT_NE(result.exit_code, 0) << words[0] << result.out;
   }
-  EXPECT_EQ(Run("cairn", {"stats", path_}).exit_code, 0);
+  EXPECT_EQ(Cairn({"stats", path_}).exit_code, 0);
   for (const auto& words :
        std::vector<std::vector<std::string>>{{"convert", path_, dir_ / "converted", "--to", "stock"},
                                              {"repair", path_, "--yes"},
                                              {"recover", path_},
                                              {"recover", path_, "--discard"},
                                              {"compact", path_}}) {
-    EXPECT_TRUE(Says(1, Run("cairn", words)));
+    EXPECT_TRUE(Says(1, Cairn(words)));
   }
   ASSERT_OK(running_->Put(WriteOptions(), "still", "works"));
   running_.reset();
@@ -273,9 +268,9 @@ TEST_P(KilledDurableTest, AFolderThatCannotBeWritten) {
   EXPECT_FALSE(DB::Open(PlainOptions(), path_, port::Into(&db)).ok());
   const Status s = DB::OpenForReadOnly(PlainOptions(), path_, port::Into(&db));
   EXPECT_CONTAINS(s.ToString(), "cairn recover " + path_);
-  EXPECT_EQ(Run("cairn", {"stats", path_}).exit_code, 0);
-  EXPECT_EQ(Run("cairn", {"recover", path_}).exit_code, 1);
-  EXPECT_EQ(Run("cairn", {"repair", path_, "--yes"}).exit_code, 1);
+  EXPECT_EQ(Cairn({"stats", path_}).exit_code, 0);
+  EXPECT_EQ(Cairn({"recover", path_}).exit_code, 1);
+  EXPECT_EQ(Cairn({"repair", path_, "--yes"}).exit_code, 1);
   EXPECT_FALSE(rocksdb::DestroyDB(path_, Options()).ok());
   umount(path_.c_str());
   ExpectWhole();

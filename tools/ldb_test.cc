@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <sstream>
 
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/testutil/expect_contains.h"
 #include "test/testutil/run_program.h"
@@ -33,6 +35,33 @@ std::set<std::string> Lines(const std::string& text) {
   return lines;
 }
 
+Options SmallOptions() {
+  Options options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.write_buffer_size = 64 << 10;
+  return options;
+}
+
+// All records in each of the column families, in several tables that have been compacted.
+void Make(const Options& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& families,
+          std::string (*key)(int), std::string (*value)(int)) {
+  std::vector<ColumnFamilyHandle*> handles;
+  std::unique_ptr<DB> db;
+  const Status s = Open(options, path, families, &handles, port::Into(&db));
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  for (int i = 0; i < kRecords; i++) {
+    for (ColumnFamilyHandle* handle : handles) {
+      ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), handle, key(i), value(i)).ok());
+    }
+    if (i % 200 == 199) {
+      ASSERT_TRUE(db->Flush(rocksdb::FlushOptions(), handles).ok());
+      ASSERT_TRUE(WaitForTrieCompaction(db.get()).ok());
+    }
+  }
+  for (ColumnFamilyHandle* handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+}
+
 struct Format {
   const char* name;
   const char* format;
@@ -45,10 +74,7 @@ class LdbTest : public ::testing::TestWithParam<Format> {
   LdbTest() { path_ = directory_ / "db"; }
 
   void SetUp() override {
-    rocksdb::Options options;
-    options.create_if_missing = true;
-    options.create_missing_column_families = true;
-    options.write_buffer_size = 64 << 10;
+    rocksdb::Options options = SmallOptions();
     const rocksdb::ColumnFamilyOptions plain(options);
     HashTrieOptions trie;
     trie.fan_out = 2;
@@ -58,29 +84,15 @@ class LdbTest : public ::testing::TestWithParam<Format> {
     trie.format = GetParam().format;
     trie.bottommost_format = GetParam().bottommost;
     ASSERT_TRUE(UseTrie(&options, trie).ok());
-    std::vector<ColumnFamilyHandle*> handles;
-    DB* db = nullptr;
-    Status s = Open(options, path_, {{"default", options}, {"plain", plain}, {"second", options}}, &handles, &db);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    for (int i = 0; i < kRecords; i++) {
-      for (ColumnFamilyHandle* handle : handles) {
-        ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), handle, Key(i), Value(i)).ok());
-      }
-      if (i % 200 == 199) {
-        ASSERT_TRUE(db->Flush(rocksdb::FlushOptions(), handles).ok());
-        ASSERT_TRUE(WaitForTrieCompaction(db).ok());
-      }
-    }
-    for (ColumnFamilyHandle* handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
-    delete db;
+    Make(options, path_, {{"default", options}, {"plain", plain}, {"second", options}}, Key, Value);
   }
 
   static std::string Key(int i) { return "key" + std::to_string(i); }
   static std::string Value(int i) { return "value" + std::to_string(i * 7); }
 
   ProgramResult Ldb(std::vector<std::string> words) {
-    words.insert(words.begin(), {ProgramPath("ldb"), "--db=" + path_});
-    return RunProgram(words);
+    words.insert(words.begin(), "--db=" + path_);
+    return RunBuilt("ldb", words);
   }
 
   std::vector<std::string> Tables() {
@@ -143,21 +155,21 @@ TEST_P(LdbTest, CheckpointBackupAndRestore) {
   const std::string expected = Ldb({"scan"}).out;
   const std::string checkpoint = directory_ / "checkpoint";
   EXPECT_EQ("OK\n", Ldb({"checkpoint", "--checkpoint_dir=" + checkpoint}).out);
-  EXPECT_EQ(expected, RunProgram({ProgramPath("ldb"), "--db=" + checkpoint, "scan"}).out);
+  EXPECT_EQ(expected, RunBuilt("ldb", {"--db=" + checkpoint, "scan"}).out);
   const std::string backups = "--backup_dir=" + directory_ / "backups";
   ProgramResult result = Ldb({"backup", backups});
   EXPECT_CONTAINS(result.out, "create new backup OK");
   const std::string restored = "--db=" + directory_ / "restored";
-  result = RunProgram({ProgramPath("ldb"), restored, "restore", backups});
+  result = RunBuilt("ldb", {restored, "restore", backups});
   EXPECT_CONTAINS(result.out, "restore from backup OK");
-  EXPECT_EQ(expected, RunProgram({ProgramPath("ldb"), restored, "scan"}).out);
+  EXPECT_EQ(expected, RunBuilt("ldb", {restored, "scan"}).out);
 }
 
 TEST_P(LdbTest, SstDumpReadsEveryTable) {
   const std::vector<std::string> tables = Tables();
   ASSERT_GT(tables.size(), 6u);
   auto dump = [this](const std::string& command) {
-    return RunProgram({ProgramPath("sst_dump"), "--file=" + path_, "--command=" + command, "--show_properties"});
+    return RunBuilt("sst_dump", {"--file=" + path_, "--command=" + command, "--show_properties"});
   };
   for (const char* command : {"verify", "check", "scan"}) {
     const ProgramResult result = dump(command);
@@ -175,7 +187,7 @@ TEST_P(LdbTest, SstDumpReadsEveryTable) {
       EXPECT_EQ(tables.size(), properties);
     }
   }
-  const ProgramResult one = RunProgram({ProgramPath("sst_dump"), "--file=" + tables[0], "--command=verify"});
+  const ProgramResult one = RunBuilt("sst_dump", {"--file=" + tables[0], "--command=verify"});
   // Which table comes first is the file system's choice; an HTable is reported in words of its own.
   EXPECT_TRUE(Contains(one.out, "The file is ok") || Contains(one.out, "every checksum matches")) << one.out;
 }
@@ -191,10 +203,7 @@ class PrefixOrderToolsTest : public ::testing::Test {
   PrefixOrderToolsTest() { path_ = directory_ / "db"; }
 
   void SetUp() override {
-    rocksdb::Options options;
-    options.create_if_missing = true;
-    options.create_missing_column_families = true;
-    options.write_buffer_size = 64 << 10;
+    rocksdb::Options options = SmallOptions();
     options.comparator = PrefixOrderUntil('/');
     rocksdb::ColumnFamilyOptions plain(options);
     plain.comparator = PrefixOrder(2);
@@ -203,36 +212,18 @@ class PrefixOrderToolsTest : public ::testing::Test {
     trie.slots = 4;
     trie.root_trigger = 2;
     ASSERT_TRUE(UseTrie(&options, trie).ok());
-    std::vector<ColumnFamilyHandle*> handles;
-    DB* db = nullptr;
-    Status s = Open(options, path_, {{"default", options}, {"plain", plain}}, &handles, &db);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    for (int i = 0; i < kRecords; i++) {
-      for (ColumnFamilyHandle* handle : handles) {
-        ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), handle, Key(i), std::to_string(i)).ok());
-      }
-      if (i % 200 == 199) {
-        ASSERT_TRUE(db->Flush(rocksdb::FlushOptions(), handles).ok());
-      }
-    }
-    ASSERT_TRUE(WaitForTrieCompaction(db).ok());
+    Make(options, path_, {{"default", options}, {"plain", plain}}, Key, [](int i) { return std::to_string(i); });
     for (int i = 0; i < kRecords; i++) expected_.push_back(Key(i));
     std::sort(expected_.begin(), expected_.end(),
               [](const std::string& a, const std::string& b) { return PrefixOrderUntil('/')->Compare(a, b) < 0; });
-    for (ColumnFamilyHandle* handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
-    delete db;
   }
 
   static std::string Key(int i) { return "user" + std::to_string(i % 10) + "/" + std::to_string(i * 7919); }
   static std::string Hex(const std::string& text) { return "0x" + rocksdb::Slice(text).ToString(true); }
 
   ProgramResult Ldb(std::vector<std::string> words, const std::string& copy = "") {
-    words.insert(words.begin(), {ProgramPath("ldb"), "--db=" + path_ + copy});
-    return RunProgram(words);
-  }
-  ProgramResult Cairn(std::vector<std::string> words) {
-    words.insert(words.begin(), ProgramPath("cairn"));
-    return RunProgram(words);
+    words.insert(words.begin(), "--db=" + path_ + copy);
+    return RunBuilt("ldb", words);
   }
   // The keys of a scan, in its order.
   static std::vector<std::string> Keys(const ProgramResult& scan) {
@@ -274,7 +265,7 @@ TEST_F(PrefixOrderToolsTest, Ldb) {
   EXPECT_EQ("OK\n", Ldb({"checkpoint", "--checkpoint_dir=" + path_ + ".copy"}).out);
   EXPECT_EQ(Ldb({"scan"}).out, Ldb({"scan"}, ".copy").out);
   // With options of its own instead of the stored ones.
-  result = RunProgram({ProgramPath("ldb"), "--db=" + path_, "scan", "--try_load_options=false"});
+  result = RunBuilt("ldb", {"--db=" + path_, "scan", "--try_load_options=false"});
   EXPECT_NE(0, result.exit_code);
   EXPECT_CONTAINS(result.err + result.out, "cairn.PrefixOrder");
   // It would give all column families the bytewise order.
@@ -285,8 +276,8 @@ TEST_F(PrefixOrderToolsTest, Ldb) {
 
 TEST_F(PrefixOrderToolsTest, SstDump) {
   for (const char* command : {"verify", "check", "scan", "raw"}) {
-    const ProgramResult result = RunProgram({ProgramPath("sst_dump"), "--file=" + path_, "--show_properties",
-                                             std::string("--command=") + command, "--output_hex"});
+    const ProgramResult result = RunBuilt(
+        "sst_dump", {"--file=" + path_, "--show_properties", std::string("--command=") + command, "--output_hex"});
     EXPECT_EQ(0, result.exit_code) << result.err;
     EXPECT_CONTAINS(result.out, std::string(command) == "verify" ? "The file is ok" : ".sst");
     size_t records = 0;

@@ -106,9 +106,9 @@ class RepairTest : public ::testing::Test {
   }
 
   ProgramResult Repair(const std::vector<std::string>& flags = {}) {
-    std::vector<std::string> words = {ProgramPath("cairn"), "repair", path_};
+    std::vector<std::string> words = {"repair", path_};
     words.insert(words.end(), flags.begin(), flags.end());
-    return RunProgram(words);
+    return Cairn(words);
   }
 
   // Says what it would do, and does nothing.

@@ -150,8 +150,8 @@ class ServeTest : public ::testing::Test {
   }
 
   ProgramResult Top(std::vector<std::string> words) const {
-    words.insert(words.begin(), {ProgramPath("cairn"), "top"});
-    return RunProgram(words);
+    words.insert(words.begin(), "top");
+    return Cairn(words);
   }
 
   const test::TempDir dir_;
@@ -247,9 +247,7 @@ TEST_F(ServeTest, ALivePoolIsLeftAlone) {
 
 TEST_F(ServeTest, ErrorsEndTheProgramWithALine) {
   const auto fail = [](const std::vector<std::string>& words, int code, const std::string& part) {
-    std::vector<std::string> line = {ProgramPath("cairn")};
-    line.insert(line.end(), words.begin(), words.end());
-    const ProgramResult result = RunProgram(line);
+    const ProgramResult result = Cairn(words);
     EXPECT_EQ(result.exit_code, code) << result.err;
     EXPECT_CONTAINS(result.err, part);
   };

@@ -282,7 +282,4 @@ double SpaceBoundInItems(double space_bound, double data_bytes, double table_byt
 IndexStatus RocksDBOptions(const StoreShape& store, const Popularity& popularity,
                            std::vector<std::pair<std::string, std::string>>* options);
 
-// The same as the text of an OPTIONS file of one column family, "default".
-IndexStatus RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text);
-
 }  // namespace cairn::msls

@@ -9,7 +9,6 @@ namespace cairn {
 
 namespace {
 
-constexpr int kMostSplits = 12;
 constexpr size_t kLeastNumbers = 16;
 // Bits of a group beside its entries: window, offset, anchor, header.
 constexpr double kNumbersOverhead = 300;
@@ -228,6 +227,7 @@ const OrderPlan& OrderPlanner::Plan(const OrderBatch& batch) {
     FindSplits();
     MeasureDistances();
     SumBranches();
+    constexpr int kMostSplits = 12;
     cost = PlanRange(all, kMostSplits);
   }
   plan_.bits = cost.bits;

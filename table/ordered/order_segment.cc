@@ -19,12 +19,6 @@ constexpr uint8_t kBranchesBody = 2;
 
 // Keys that are encoded and planned together, and the largest group of numbers.
 constexpr size_t kBatch = 1024;
-// Keys that a code is learnt from.
-constexpr size_t kLearntKeys = 4096;
-// What a code must make of the bits, to be worth its time.
-constexpr double kWorthwhile = 0.9;
-// The share of bits behind a branch that tell something, below which the plain code is no choice.
-constexpr double kTellingHead = 0.66;
 constexpr size_t kLeastPlanned = 128;
 // Keys of a segment that chooses a kind of code for the next ones, how many they may be, and how many times its bits
 // per key they may take.
@@ -257,6 +251,7 @@ class SegmentBuilder {
 
 // Keys that are spread over the segment, and where each leaves the one before.
 std::vector<KeyCode::Sample> SegmentBuilder::TakeSample() const {
+  constexpr size_t kLearntKeys = 4096;
   const size_t step = std::max<size_t>(4, keys_.size() / kLearntKeys);
   std::vector<KeyCode::Sample> sample;
   sample.reserve(keys_.size() / step + 1);
@@ -281,6 +276,10 @@ void SegmentBuilder::LearnCode(const OrderCodeChoice& choice) {
   double head;
   std::vector<KeyCode> codes = KeyCode::Learn(TakeSample(), keys_.size(), depth_.extra + 2, &head);
   if (codes.empty()) return;
+  // What a code must make of the bits, to be worth its time.
+  constexpr double kWorthwhile = 0.9;
+  // The share of bits behind a branch that tell something, below which the plain code is no choice.
+  constexpr double kTellingHead = 0.66;
   // Bits that are the same in most keys tell little, so the plain code's are not to be compared.
   double least = head < kTellingHead ? HUGE_VAL : PlannedBits(code_) * kWorthwhile;
   KeyCode* best = nullptr;

@@ -13,7 +13,6 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -25,6 +24,7 @@
 
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
+#include "db_bench/keys.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
@@ -251,44 +251,19 @@ uint64_t Gets(DB* db, Random* random, bool absent) {
   return FLAGS_gets;
 }
 
-// Ranks below n, rank r with a probability of r^-skew (Gray et al., SIGMOD 1994), scattered over the keys.
-class Zipf {
- public:
-  Zipf(uint64_t n, double skew) : n_(n), skew_(skew) {
-    for (uint64_t i = 1; i <= n; ++i) zeta_ += std::pow(static_cast<double>(i), -skew);
-    const double two = 1 + std::pow(0.5, skew);
-    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - skew)) / (1 - two / zeta_);
-  }
-  uint64_t Draw(Random* random) const {
-    const double u = static_cast<double>((*random)() >> 11) * 0x1p-53;
-    const double at = u * zeta_;
-    uint64_t rank = 0;
-    if (at >= 1) {
-      rank = at < 1 + std::pow(0.5, skew_)
-                 ? 1
-                 : static_cast<uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, 1 / (1 - skew_)));
-    }
-    return rank * 0x9E3779B97F4A7C15u % n_;
-  }
-
- private:
-  const uint64_t n_;
-  const double skew_;
-  double zeta_ = 0, eta_ = 0;
-};
-
 // Updates and short scans of one thread.
 class Mixer {
  public:
   explicit Mixer(DB* db) : db_(db) {
-    if (FLAGS_zipf > 0) zipf_ = std::make_unique<Zipf>(FLAGS_items, FLAGS_zipf);
+    if (FLAGS_zipf > 0) zipf_ = std::make_unique<bench::ZipfKeys>(FLAGS_items, FLAGS_zipf, /*seed=*/3);
     write_.disableWAL = true;
   }
 
   Status Run(uint64_t operations) {
     Status s;
     for (uint64_t i = 0; s.ok() && i < operations; ++i) {
-      const uint64_t n = zipf_ != nullptr ? zipf_->Draw(&random_) : random_() % FLAGS_items;
+      // Popular items lie anywhere among the keys.
+      const uint64_t n = (zipf_ != nullptr ? zipf_->Next() * 0x9E3779B97F4A7C15u : random_()) % FLAGS_items;
       if (static_cast<double>(random_() % 10000) < FLAGS_mix_updates * 10000) {
         const size_t size = 1 + random_() % 200;
         bytes_ += size + 16;
@@ -321,7 +296,7 @@ class Mixer {
   }
 
   DB* const db_;
-  std::unique_ptr<Zipf> zipf_;
+  std::unique_ptr<bench::ZipfKeys> zipf_;
   Random random_{3};
   const std::string value_ = std::string(200, 'v');
   rocksdb::WriteOptions write_;

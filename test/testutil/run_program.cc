@@ -79,4 +79,9 @@ ProgramResult RunProgram(const std::vector<std::string>& words) {
   return result;
 }
 
+ProgramResult RunBuilt(const std::string& name, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), ProgramPath(name));
+  return RunProgram(arguments);
+}
+
 }  // namespace cairn

@@ -34,6 +34,10 @@ inline ::testing::AssertionResult Says(int exit_code, const ProgramResult& resul
 // `words[0]` is the program's path.
 ProgramResult RunProgram(const std::vector<std::string>& words);
 
+// build/bin/NAME with these arguments.
+ProgramResult RunBuilt(const std::string& name, std::vector<std::string> arguments);
+inline ProgramResult Cairn(const std::vector<std::string>& arguments) { return RunBuilt("cairn", arguments); }
+
 // Starts it and returns at once; its output goes to nowhere.
 pid_t StartProgram(const std::vector<std::string>& words);
 bool HasEnded(pid_t pid);

@@ -20,10 +20,6 @@ namespace cairn {
 
 namespace {
 
-constexpr double kMinBits = 6;
-constexpr double kMostBitsPerDepth = 10;
-// A small table takes up to this many more bits of precision, so that its filter merges with those of larger ones.
-constexpr unsigned kMostExtraPrecision = 8;
 constexpr size_t kKeysPerEstimate = 1024;
 
 // 0 means unknown to our callers.
@@ -114,6 +110,7 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionType
 }
 
 Status ValidateFilterOptions(const FilterOptions& options) {
+  constexpr double kMinBits = 6, kMostBitsPerDepth = 10;
   const double bits = options.bits_per_key;
   if (bits != 0 && !(bits >= kMinBits && bits <= kMaxBitsPerKey)) {
     return Status::InvalidArgument("filter_bits is " + std::to_string(bits), "it may be 6 to 20, or 0 for no filters");
@@ -197,6 +194,8 @@ double TableFilterBuilder::bits() const { return directory_->BitsAt(context_.dep
 FilterShape TableFilterBuilder::OwnShape(unsigned wanted_precision) const {
   FilterShape shape = ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0, bits());
   if (wanted_precision <= shape.precision) return shape;
+  // A small table takes up to this many more bits of precision, so that its filter merges with those of larger ones.
+  constexpr unsigned kMostExtraPrecision = 8;
   wanted_precision = std::min(wanted_precision, shape.precision + kMostExtraPrecision);
   // One bit more of precision takes one bit more.
   return ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0,

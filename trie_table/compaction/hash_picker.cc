@@ -32,7 +32,7 @@ int HashPicker::FilledSlots(const ContainerId& id, const Container& container) c
 double HashPicker::CachedMergedShare(const ContainerId& id, const Container& container) {
   const auto found = shares_.find(id);
   if (found != shares_.end() && found->second.version == container.version) return found->second.share;
-  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share(), snapshots_, expired_before_);
+  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share(), snapshots_);
   shares_[id] = {container.version, share};
   return share;
 }
@@ -238,9 +238,8 @@ bool HashPicker::Pick(TrieJob* best) {
 }
 
 const TrieSpace& HashPicker::Space() {
-  return ledger_.Estimate(shape_->version(), shape_->bytes(), [this](double operand_share) {
-    return EstimateSpace(*shape_, operand_share, snapshots_, expired_before_);
-  });
+  return ledger_.Estimate(shape_->version(), shape_->bytes(),
+                          [this](double operand_share) { return EstimateSpace(*shape_, operand_share, snapshots_); });
 }
 
 bool HashPicker::IsFutile(const ContainerId& id, const Container& container) const {
@@ -373,7 +372,7 @@ void HashPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
 }
 
 void HashPicker::SetExpiredBefore(uint64_t stamp) {
-  expired_before_ = stamp;
+  snapshots_.SetExpiredBefore(stamp);
   ledger_.Outdate();
   shares_.clear();
   futile_.clear();

@@ -116,7 +116,6 @@ class HashPicker {
   };
   std::map<ContainerId, Futile> futile_;
   SnapshotLedger snapshots_;
-  uint64_t expired_before_ = 0;
   WantedTables wanted_;
 };
 

@@ -133,7 +133,7 @@ const TrieSpace& KeyPicker::Space() {
     std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
       return a.file->level != b.file->level ? a.file->level < b.file->level : IsNewerInRoot(*a.file, *b.file);
     });
-    return EstimateSpace(files, operand_share, snapshots_, expired_before_);
+    return EstimateSpace(files, operand_share, snapshots_);
   });
   Resize();
   return space;
@@ -178,7 +178,7 @@ void KeyPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
 }
 
 void KeyPicker::SetExpiredBefore(uint64_t stamp) {
-  expired_before_ = stamp;
+  snapshots_.SetExpiredBefore(stamp);
   ledger_.Outdate();
   futile_.clear();
 }
@@ -210,7 +210,7 @@ void KeyPicker::Expect(const KeyContainer& container, const ContainerSpace& spac
   }
   std::vector<const TrieFile*> files;
   for (uint64_t number : job->inputs) files.push_back(shape_->Find(number));
-  const double share = MergedShare(files, IsLeaf(container), ledger_.operand_share(), snapshots_, expired_before_);
+  const double share = MergedShare(files, IsLeaf(container), ledger_.operand_share(), snapshots_);
   job->expected_bytes = static_cast<uint64_t>(share * static_cast<double>(job->input_bytes));
 }
 

@@ -124,7 +124,6 @@ class KeyPicker {
   // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
   SnapshotLedger snapshots_;
-  uint64_t expired_before_ = 0;
   WantedTables wanted_;
 };
 

@@ -1,6 +1,7 @@
 // What snapshots keep of a trie's tables: it counts as live as long as they do. Else the space bound would have the
 // same bytes written again and again, and writers wait for it. A table tells how many older versions of its keys it
 // holds. What compactions for space have not freed, though they were to, is kept until the oldest snapshot changes.
+// And which values have expired, which count as deleted.
 //
 // Tables are named by their numbers, so it serves a trie in either order.
 //
@@ -23,6 +24,10 @@ class SnapshotLedger {
   uint64_t oldest() const { return oldest_; }
   // True if that is another than before.
   bool SetOldest(uint64_t oldest);
+
+  // Values with a stamp of DBWithTTL below this have expired.
+  uint64_t expired_before() const { return expired_before_; }
+  void SetExpiredBefore(uint64_t stamp) { expired_before_ = stamp; }
 
   // Whether a snapshot may see what an entry of this sequence number is newer than.
   bool SeesBefore(uint64_t sequence) const { return oldest_ != 0 && oldest_ <= sequence; }
@@ -53,6 +58,7 @@ class SnapshotLedger {
   Kept Of(uint64_t number) const;
 
   uint64_t oldest_ = 0;
+  uint64_t expired_before_ = 0;
   std::unordered_map<uint64_t, Kept> kept_;
   std::unordered_map<uint64_t, uint64_t> older_;  // by table that holds what snapshots may keep: its largest_sequence
 };

@@ -46,9 +46,8 @@ struct Counted {
   }
 };
 
-Counted CountedOf(const TrieFile* file, const ContainerId& id, bool spans, const SnapshotLedger& snapshots,
-                  uint64_t expired_before) {
-  const double expired = file->ttl_stamps == nullptr ? 0 : ExpiredShare(*file->ttl_stamps, expired_before);
+Counted CountedOf(const TrieFile* file, const ContainerId& id, bool spans, const SnapshotLedger& snapshots) {
+  const double expired = file->ttl_stamps == nullptr ? 0 : ExpiredShare(*file->ttl_stamps, snapshots.expired_before());
   return {file, id, spans, snapshots.ShareOf(file->number), snapshots.NewestOf(*file), expired};
 }
 
@@ -225,20 +224,19 @@ TrieSpace Estimate(std::vector<Counted> files, Parent parent, double operand_sha
 
 }  // namespace
 
-TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots,
-                        uint64_t expired_before) {
+TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   files.reserve(shape.files());
   for (const auto& [id, container] : shape.containers()) {
     for (const auto& [level, slot] : container.slots) {
-      for (const TrieFile& file : slot) files.push_back(CountedOf(&file, id, false, snapshots, expired_before));
+      for (const TrieFile& file : slot) files.push_back(CountedOf(&file, id, false, snapshots));
     }
   }
   if (!shape.spanning_files().empty()) {
     for (const auto& [number, spanning_file] : shape.spanning_files()) {
       const TrieFile& file = spanning_file.first;
       const ContainerId id = {DepthOfLevel(shape.trie(), file.level), file.container};
-      files.push_back(CountedOf(&file, id, true, snapshots, expired_before));
+      files.push_back(CountedOf(&file, id, true, snapshots));
     }
     std::stable_sort(files.begin(), files.end(),
                      [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
@@ -247,21 +245,21 @@ TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const Snap
 }
 
 TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share,
-                        const SnapshotLedger& snapshots, uint64_t expired_before) {
+                        const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   files.reserve(newest_first.size());
   for (const PlacedFile& placed : newest_first) {
-    files.push_back(CountedOf(placed.file, placed.id, false, snapshots, expired_before));
+    files.push_back(CountedOf(placed.file, placed.id, false, snapshots));
   }
   return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
 
 double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothing_below, double operand_share,
-                   const SnapshotLedger& snapshots, uint64_t expired_before) {
+                   const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   uint64_t bytes = 0;
   for (const TrieFile* file : newest_first) {
-    files.push_back(CountedOf(file, {}, false, snapshots, expired_before));
+    files.push_back(CountedOf(file, {}, false, snapshots));
     bytes += file->bytes;
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
@@ -286,12 +284,12 @@ double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothin
 }
 
 double MergedShare(const Container& container, bool nothing_below, double operand_share,
-                   const SnapshotLedger& snapshots, uint64_t expired_before) {
+                   const SnapshotLedger& snapshots) {
   std::vector<const TrieFile*> files;
   for (const auto& [level, slot] : container.slots) {
     for (const TrieFile& file : slot) files.push_back(&file);
   }
-  return MergedShare(files, nothing_below, operand_share, snapshots, expired_before);
+  return MergedShare(files, nothing_below, operand_share, snapshots);
 }
 
 }  // namespace cairn

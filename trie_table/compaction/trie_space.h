@@ -36,10 +36,9 @@ struct TrieSpace {
 };
 
 // Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live, and so does what
-// snapshots are known to keep. Values with a stamp of DBWithTTL below `expired_before` count as deleted. Looks at about
-// a quarter of a million sampled keys at most: 20 to 40 ms.
-TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots,
-                        uint64_t expired_before = 0);
+// snapshots are known to keep. Expired values count as deleted. Looks at about a quarter of a million sampled keys at
+// most: 20 to 40 ms.
+TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots);
 
 // The same of files in any containers. Data may skip depths: what comes down next lies at the next depth that has it.
 struct PlacedFile {
@@ -47,13 +46,13 @@ struct PlacedFile {
   ContainerId id;
 };
 TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share,
-                        const SnapshotLedger& snapshots, uint64_t expired_before = 0);
+                        const SnapshotLedger& snapshots);
 
 // What a merge of these files alone, or of the container, would keep, as a share of its bytes, from its own sketches at
 // full resolution.
 double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothing_below, double operand_share,
-                   const SnapshotLedger& snapshots, uint64_t expired_before = 0);
+                   const SnapshotLedger& snapshots);
 double MergedShare(const Container& container, bool nothing_below, double operand_share,
-                   const SnapshotLedger& snapshots, uint64_t expired_before = 0);
+                   const SnapshotLedger& snapshots);
 
 }  // namespace cairn
