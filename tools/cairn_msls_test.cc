@@ -157,8 +157,8 @@ TEST_F(CairnMslsTest, RocksDBTakesTheOptions) {
   const nlohmann::json json = CairnJson({"optimize", "--keys=50M"});
   EXPECT_LT(json["write_amplification"], json["before"]["write_amplification"]);
   rocksdb::ColumnFamilyOptions options;
-  const rocksdb::Status s = rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), options,
-                                                                   json["rocksdb_options"], &options);
+  const rocksdb::Status s =
+      rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), options, json["rocksdb_options"], &options);
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_FALSE(options.level_compaction_dynamic_level_bytes);
   EXPECT_EQ(options.max_bytes_for_level_base, json["level_sizes"][0]);

@@ -66,8 +66,7 @@ std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload);
 
 // What a store costs as it is, and with the best options if they are searched: one of leveled or universal compaction,
 // with as many levels as `levels` allows; a trie whose tables take `table_bytes` for `data_bytes`; the others.
-EngineCosts CostsOfShape(const EngineWorkload& workload, const StoreShape& now,
-                         const msls::OptimizeOptions& levels);
+EngineCosts CostsOfShape(const EngineWorkload& workload, const StoreShape& now, const msls::OptimizeOptions& levels);
 EngineCosts CostsOfTrie(const EngineWorkload& workload, const HashTrieOptions& now, double data_bytes,
                         double table_bytes);
 EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& now);
