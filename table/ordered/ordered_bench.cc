@@ -255,7 +255,7 @@ uint64_t Gets(DB* db, Random* random, bool absent) {
 class Mixer {
  public:
   explicit Mixer(DB* db) : db_(db) {
-    if (FLAGS_zipf > 0) zipf_ = std::make_unique<bench::ZipfKeys>(FLAGS_items, FLAGS_zipf, /*seed=*/3);
+    if (FLAGS_zipf > 0) zipf_ = std::make_unique<cairn::bench::ZipfKeys>(FLAGS_items, FLAGS_zipf, /*seed=*/3);
     write_.disableWAL = true;
   }
 
@@ -296,7 +296,7 @@ class Mixer {
   }
 
   DB* const db_;
-  std::unique_ptr<bench::ZipfKeys> zipf_;
+  std::unique_ptr<cairn::bench::ZipfKeys> zipf_;
   Random random_{3};
   const std::string value_ = std::string(200, 'v');
   rocksdb::WriteOptions write_;
