@@ -103,6 +103,34 @@ class TrieDbTest : public testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
+TEST_F(TrieDbTest, LoadsCompactsAndReadsBack) {
+  Open();
+  Load(40000, 0);
+  Settle();
+  Check(40000, 0);
+  const TrieStats stats = Stats();
+  EXPECT_GE(stats.depths.size(), 3u) << TrieStatsToTable(stats);
+  EXPECT_GT(stats.push_compactions, 0u);
+  EXPECT_EQ(stats.failed_compactions, 0u);
+  // Each byte is written once per depth, the log aside.
+  EXPECT_LT(stats.write_amplification, static_cast<double>(stats.depths.size()) + 0.5) << TrieStatsToTable(stats);
+  Open();
+  Check(40000, 0);
+  EXPECT_GT(Stats().flushed_bytes, 0u);
+}
+
+TEST_F(TrieDbTest, KeepsTheSpaceBoundUnderUpdates) {
+  Open();
+  for (int round = 0; round < 8; ++round) Load(20000, round);
+  Settle();
+  Check(20000, 7);
+  const TrieStats stats = Stats();
+  EXPECT_LT(stats.space_amplification, 1.5) << TrieStatsToTable(stats);
+  uint64_t bytes = 0;
+  ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-sst-files-size", &bytes));
+  EXPECT_LT(static_cast<double>(bytes), 1.6 * 20000 * 100) << TrieStatsToTable(stats);
+}
+
 // Tables by whether they have an ECT index, and the Bloom filters' bytes of those that have.
 struct TablesByIndex {
   int ect = 0;
@@ -197,6 +225,15 @@ TEST_F(TrieDbTest, BottommostEctRefusesWhatItCannotWrite) {
   const Status s = cairn::Open(dictionary, path_.string(), &db);
   EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
   delete db;
+}
+
+TEST_F(TrieDbTest, DeletesGiveTheirSpaceBack) {
+  Open();
+  Load(20000, 0);
+  for (int i = 0; i < 20000; ++i) ASSERT_TRUE(db_->Delete({}, Key(i)).ok());
+  Settle();
+  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+  EXPECT_EQ(Stats().bytes, 0u) << TrieStatsToTable(Stats());
 }
 
 TEST_F(TrieDbTest, CompactTrieLeavesEachKeyInOneTable) {
@@ -430,6 +467,25 @@ TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {
   s = compact();
   EXPECT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(Stats().failed_compactions, 0u) << TrieStatsToTable(Stats());
+}
+
+TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
+  trie_.fan_out = 2;
+  Open();
+  Load(20000, 0);
+  Settle();
+  const size_t depths = Stats().depths.size();
+  ASSERT_GE(depths, 3u);
+  trie_.fan_out = 4;
+  trie_.slots = 5;
+  trie_.trigger = 4;
+  Open();
+  Settle();
+  EXPECT_GT(Stats().split_compactions, 0u) << TrieStatsToTable(Stats());
+  Check(20000, 0);
+  Load(20000, 1);
+  Settle();
+  Check(20000, 1);
 }
 
 // RocksDB's example compact_files compacts all tables to the last level after each flush.
