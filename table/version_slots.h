@@ -20,7 +20,9 @@
 
 #include "db/column_family.h"
 #include "db/version_set.h"
+#include "table/perf_counts.h"
 #include "util/hazard.h"
+#include "util/of_thread.h"
 
 namespace cairn {
 
@@ -107,6 +109,37 @@ class VersionSlots {
 
   std::array<Slot, kSlots> slots_;
   std::atomic<uint64_t> made_{0};
+};
+
+// Of an open database: the lookups that go by the Ts of its Versions.
+template <class T>
+class LookupsBy {
+ public:
+  // Descriptions made, for tests.
+  uint64_t made() const { return slots_.made(); }
+
+ protected:
+  // use(const T&) of the Version, which may decline; false: it was not called, or has.
+  template <class Use>
+  bool With(rocksdb::Version* version, const Use& use) {
+    auto* const slot = slots_.SlotOf(version);
+    // Who counts by level wants each table's answer.
+    if (slot->HasNoneFor(version) || PerfContextCountsByLevel()) return false;
+    Hazard* const hazard = OfThread<Hazard>::Get();
+    if (hazard->InUse()) return false;
+    {
+      const Protected<T> made(hazard->record(), slot->made);
+      if (made.get() != nullptr && made->IsOf(version)) return use(*made);
+    }
+    slots_.Miss(version, slot);
+    return false;
+  }
+
+ private:
+  // Of a thread's lookup; a merge operator may look up another key within it.
+  struct Hazard : OwnedHazard {};
+
+  VersionSlots<T> slots_;
 };
 
 }  // namespace cairn

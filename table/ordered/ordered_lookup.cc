@@ -14,7 +14,6 @@
 #include "table/perf_counts.h"
 #include "util/autovector.h"
 #include "util/bits.h"
-#include "util/of_thread.h"
 #include "util/rocksdb_names.h"
 
 namespace cairn {
@@ -48,9 +47,6 @@ size_t LowerBound(const uint64_t* windows, size_t begin, size_t end, uint64_t wi
 const rocksdb::SliceTransform* PrefixesOf(Version* version) {
   return version->GetMutableCFOptions().prefix_extractor.get();
 }
-
-// Of a thread's lookup in ordered tables; a merge operator may look up another key within it.
-struct OrderedLookupHazard : OwnedHazard {};
 
 }  // namespace
 
@@ -419,21 +415,6 @@ bool OrderedTables::MultiGet(Version* version, const rocksdb::ReadOptions& optio
   if (!batch.Find()) return false;
   batch.LookUp(options, callback);
   return true;
-}
-
-template <class Use>
-bool OrderedLookups::With(Version* version, const Use& use) {
-  auto* const slot = slots_.SlotOf(version);
-  // Who counts by level wants each table's answer.
-  if (slot->HasNoneFor(version) || PerfContextCountsByLevel()) return false;
-  OrderedLookupHazard* const hazard = OfThread<OrderedLookupHazard>::Get();
-  if (hazard->InUse()) return false;
-  {
-    const Protected<OrderedTables> tables(hazard->record(), slot->made);
-    if (tables.get() != nullptr && tables->IsOf(version)) return use(*tables);
-  }
-  slots_.Miss(version, slot);
-  return false;
 }
 
 bool OrderedLookups::Get(Version* version, const VersionRequest& request) {

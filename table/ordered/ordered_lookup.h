@@ -82,23 +82,13 @@ class OrderedTables : public OfVersion {
 };
 
 // Of an open database.
-class OrderedLookups {
+class OrderedLookups : public LookupsBy<OrderedTables> {
  public:
   // Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
   bool Get(rocksdb::Version* version, const VersionRequest& request);
   // The same of Version::MultiGet, for all keys or for none of them.
   bool MultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range,
                 rocksdb::ReadCallback* callback);
-
-  // Descriptions made, for tests.
-  uint64_t made() const { return slots_.made(); }
-
- private:
-  // use(const OrderedTables&) of the Version, which may decline; false: it was not called, or has.
-  template <class Use>
-  bool With(rocksdb::Version* version, const Use& use);
-
-  VersionSlots<OrderedTables> slots_;
 };
 
 }  // namespace cairn

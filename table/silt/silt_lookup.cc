@@ -12,7 +12,6 @@
 #include "rocksdb/port/read_sample.h"
 #include "table/perf_counts.h"
 #include "util/bits.h"
-#include "util/of_thread.h"
 #include "util/rocksdb_names.h"
 
 namespace cairn {
@@ -38,9 +37,6 @@ void CountKeptFrom(Version* version, uint64_t tables) {
   RecordTick(port::ImmutableOptionsOf(*version->cfd()).stats, rocksdb::BLOOM_FILTER_USEFUL, tables);
   if (PerfContextCounts()) CountKeptFromInPerfContext(tables);
 }
-
-// Of a thread's lookup in a SILT store; a merge operator may look up another key within it.
-struct LookupHazard : OwnedHazard {};
 
 const EctTableProbe* ReaderOf(const FdWithKeyRange& file) { return EctTableProbe::Of(port::PinnedReaderOf(file.fd)); }
 
@@ -268,32 +264,20 @@ void SiltTables::MultiGet(Version* version, const rocksdb::ReadOptions& options,
   CountKeptFrom(version, batch.kept_from());
 }
 
-template <class Use>
-bool SiltLookups::With(Version* version, const Use& use) {
-  auto* const slot = slots_.SlotOf(version);
-  // Who counts by level wants each table's answer.
-  if (slot->HasNoneFor(version) || PerfContextCountsByLevel()) return false;
-  LookupHazard* const hazard = OfThread<LookupHazard>::Get();
-  if (hazard->InUse()) return false;
-  {
-    const Protected<SiltTables> tables(hazard->record(), slot->made);
-    if (tables.get() != nullptr && tables->IsOf(version)) {
-      use(*tables);
-      return true;
-    }
-  }
-  slots_.Miss(version, slot);
-  return false;
-}
-
 bool SiltLookups::Get(Version* version, const VersionRequest& request) {
-  return With(version, [&](const SiltTables& tables) { tables.Get(version, request); });
+  return With(version, [&](const SiltTables& tables) {
+    tables.Get(version, request);
+    return true;
+  });
 }
 
 bool SiltLookups::MultiGet(Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,
                            rocksdb::ReadCallback* callback) {
   if (!VersionBatch::Serves(version, *range)) return false;
-  return With(version, [&](const SiltTables& tables) { tables.MultiGet(version, options, range, callback); });
+  return With(version, [&](const SiltTables& tables) {
+    tables.MultiGet(version, options, range, callback);
+    return true;
+  });
 }
 
 }  // namespace cairn

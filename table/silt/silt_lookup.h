@@ -98,7 +98,7 @@ class SiltTables : public OfVersion {
   std::vector<Sorted> sorted_;    // by hash
 };
 
-class SiltLookups {
+class SiltLookups : public LookupsBy<SiltTables> {
  public:
   // Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
   // REQUIRES: the caller holds the Version, whose database has these lookups.
@@ -106,16 +106,6 @@ class SiltLookups {
   // The same of Version::MultiGet.
   bool MultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range,
                 rocksdb::ReadCallback* callback);
-
-  // Descriptions made, for tests.
-  uint64_t made() const { return slots_.made(); }
-
- private:
-  // use(const SiltTables&) of the Version; false: it was not called.
-  template <class Use>
-  bool With(rocksdb::Version* version, const Use& use);
-
-  VersionSlots<SiltTables> slots_;
 };
 
 }  // namespace cairn
