@@ -127,11 +127,6 @@ bool RewritesAll(const rocksdb::CompactRangeOptions& options, const rocksdb::Col
   return options.bottommost_level_compaction != BottommostLevelCompaction::kSkip;
 }
 
-void RemoveServices(DBOptions* options) {
-  auto& listeners = options->listeners;
-  if (!listeners.empty() && DatabaseServices::IsServices(listeners.front().get())) listeners.erase(listeners.begin());
-}
-
 // RocksDB copies keys before it writes values, so a value's own string may hold a key, as in Get(value, &value).
 inline bool LiesIn(const Slice& key, const std::string& text) {
   return reinterpret_cast<uintptr_t>(key.data()) - reinterpret_cast<uintptr_t>(text.data()) < text.size();
@@ -910,13 +905,13 @@ bool CairnDB::GetAggregatedIntProperty(const Slice& property, uint64_t* value) {
 // What the user gave: options that are taken from one database and given to another must not bring its services along.
 rocksdb::Options CairnDB::GetOptions(ColumnFamilyHandle* family) const {
   rocksdb::Options options = DBImpl::GetOptions(family);
-  RemoveServices(&options);
+  DatabaseLookups::RemoveFrom(&options.listeners);
   return options;
 }
 
 DBOptions CairnDB::GetDBOptions() const {
   DBOptions options = DBImpl::GetDBOptions();
-  RemoveServices(&options);
+  DatabaseLookups::RemoveFrom(&options.listeners);
   return options;
 }
 

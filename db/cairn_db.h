@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/database_lookups.h"
 #include "db/db_impl/db_impl.h"
 #include "db/environment_options.h"
 #include "memtable_cache/durable_writes.h"
@@ -27,9 +28,6 @@
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/port/db_impl.h"
-#include "table/ordered/ordered_lookup.h"
-#include "table/silt/silt_lookup.h"
-#include "trie_table/htable/version_filter.h"
 
 namespace cairn {
 
@@ -37,7 +35,7 @@ class FastWrites;
 class SiltMerges;
 
 // What Cairn keeps for one open database. As a listener it has no name, so that no OPTIONS file mentions it.
-class DatabaseServices : public rocksdb::EventListener {
+class DatabaseServices : public DatabaseLookups {
  public:
   DatabaseServices();
   // When the DBImpl is gone, and with it everything that writes tables.
@@ -68,9 +66,6 @@ class DatabaseServices : public rocksdb::EventListener {
   // Null: there is none.
   void SetCache(std::unique_ptr<DatabaseCache> cache) { cache_ = std::move(cache); }
   DatabaseCache* cache() const { return cache_.get(); }
-  VersionFilters* version_filters() { return &version_filters_; }
-  SiltLookups* silt_lookups() { return &silt_lookups_; }
-  OrderedLookups* ordered_lookups() { return &ordered_lookups_; }
 
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
@@ -94,9 +89,6 @@ class DatabaseServices : public rocksdb::EventListener {
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
   std::atomic<int> manual_pauses_{0};
-  VersionFilters version_filters_;
-  SiltLookups silt_lookups_;
-  OrderedLookups ordered_lookups_;
   std::unique_ptr<SiltMerges> silt_merges_;  // null: that of the options merges
 };
 

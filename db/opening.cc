@@ -57,9 +57,7 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
     port::StartNewManifest(&options);
   }
   auto& listeners = options.listeners;
-  listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
-                                 [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
-                  listeners.end());
+  DatabaseLookups::RemoveFrom(&listeners);
   if (Any(families, [](const FamilyOptions& of) { return IsTrie(of); })) AddListener<TrieListener>(&options);
   // A store of partitions is a trie.
   const auto is_merged_whole = [](const FamilyOptions& of) { return IsSilt(of, nullptr) && !IsTrie(of); };
@@ -237,7 +235,9 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   Status s = ResolveFamilies(options, path, path, given, seq_per_batch, &families, &environment);
   if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
   if (!s.ok()) return s;
-  if (environment == nullptr && !UsesCairn(options, given)) return open(options, given, handles, db);
+  if (environment == nullptr && !UsesCairn(options, given)) {
+    return open(WithLookups(options, /*uses_cairn=*/false), given, handles, db);
+  }
   const auto services = std::make_shared<DatabaseServices>();
   services->SetEnvironment(environment);
   const DBOptions with_services = WithServices(options, path, families, services);
@@ -271,6 +271,13 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   opened->Close().PermitUncheckedError();
   delete opened;
   return s;
+}
+
+DBOptions WithLookups(const DBOptions& options, bool uses_cairn) {
+  DBOptions with = options;
+  DatabaseLookups::RemoveFrom(&with.listeners);
+  if (uses_cairn) with.listeners.insert(with.listeners.begin(), std::make_shared<DatabaseLookups>());
+  return with;
 }
 
 namespace {

@@ -41,7 +41,11 @@ rocksdb::Status PrepareForReading(const rocksdb::DBOptions& options, const std::
                                   std::shared_ptr<EnvironmentOptions>* environment);
 
 // RocksDB's own function that opens a database for reading.
-using ReadFunction = std::function<rocksdb::Status(const std::vector<rocksdb::ColumnFamilyDescriptor>& families)>;
+using ReadFunction = std::function<rocksdb::Status(const rocksdb::DBOptions& options,
+                                                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families)>;
+
+// The options with nothing of another open database: for one with a part of Cairn, with lookups of its own.
+rocksdb::DBOptions WithLookups(const rocksdb::DBOptions& options, bool uses_cairn);
 
 // Calls open() again where it has failed while a process that writes has changed the MANIFEST: what it names may be
 // deleted before it is opened. TryAgain if that happened over and over.
@@ -50,7 +54,7 @@ rocksdb::Status OpenWhileWritten(const rocksdb::DBOptions& options, const std::s
 
 // For reading only, as a secondary or as a follower: refused while a pool file holds writes that such an opening would
 // not see, and where options would give wrong answers. `stored`: where the files are, if elsewhere. `db`: what
-// open(families) sets, a pointer or a unique_ptr.
+// open(options, families) sets, a pointer or a unique_ptr.
 template <class Database>
 rocksdb::Status OpenForReading(const rocksdb::DBOptions& options, const std::string& path, const std::string& stored,
                                const std::vector<rocksdb::ColumnFamilyDescriptor>& families, const ReadFunction& open,
@@ -59,8 +63,9 @@ rocksdb::Status OpenForReading(const rocksdb::DBOptions& options, const std::str
   std::shared_ptr<EnvironmentOptions> environment;
   rocksdb::Status s = PrepareForReading(options, path, stored, families, &resolved, &environment);
   if (s.ok()) {
-    s = UsesCairn(options, resolved) ? OpenWhileWritten(options, stored, [&] { return open(resolved); })
-                                     : open(resolved);
+    const bool uses_cairn = UsesCairn(options, resolved);
+    const auto once = [&] { return open(WithLookups(options, uses_cairn), resolved); };
+    s = uses_cairn ? OpenWhileWritten(options, stored, once) : once();
   }
   if (s.ok() && environment != nullptr) environment->NoteOpened(db->GetDBOptions().info_log.get());
   return s;

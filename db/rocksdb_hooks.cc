@@ -166,28 +166,26 @@ bool IsSiltStore(rocksdb::Version* version) {
 }
 
 // Null: the database has none.
-DatabaseServices* ServicesOf(rocksdb::Version* version) {
-  const auto& listeners = version->version_set()->db_options()->listeners;
-  if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
-  return static_cast<DatabaseServices*>(listeners.front().get());
+DatabaseLookups* LookupsOf(rocksdb::Version* version) {
+  return DatabaseLookups::In(version->version_set()->db_options()->listeners);
 }
 
 // Null: the column family is no trie, or its database has none. A SILT store's tables have none.
 VersionFilters* FiltersOf(rocksdb::Version* version) {
   if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
-  DatabaseServices* const services = ServicesOf(version);
-  return services == nullptr ? nullptr : services->version_filters();
+  DatabaseLookups* const lookups = LookupsOf(version);
+  return lookups == nullptr ? nullptr : lookups->version_filters();
 }
 
 // Null: the database has none.
 SiltLookups* SiltLookupsOf(rocksdb::Version* version) {
-  DatabaseServices* const services = ServicesOf(version);
-  return services == nullptr ? nullptr : services->silt_lookups();
+  DatabaseLookups* const lookups = LookupsOf(version);
+  return lookups == nullptr ? nullptr : lookups->silt_lookups();
 }
 
 OrderedLookups* OrderedLookupsOf(rocksdb::Version* version) {
-  DatabaseServices* const services = ServicesOf(version);
-  return services == nullptr ? nullptr : services->ordered_lookups();
+  DatabaseLookups* const lookups = LookupsOf(version);
+  return lookups == nullptr ? nullptr : lookups->ordered_lookups();
 }
 
 // The memtables that the column families have when it is made, of which the newest are named.
@@ -610,8 +608,8 @@ Status DBImpl::PromoteL0(ColumnFamilyHandle* family, int target_level) {
 Status DB::OpenForReadOnly(const Options& options, const std::string& path, cairn::port::OpenedDb* db,
                            bool error_if_wal_file_exists) {
   cairn::port::Clear(db);
-  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
-    return own::OpenForReadOnly(Options(options, families[0].options), path, db, error_if_wal_file_exists);
+  const cairn::ReadFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnly(Options(with, families[0].options), path, db, error_if_wal_file_exists);
   };
   return cairn::OpenForReading(options, path, path, {{kDefaultColumnFamilyName, options}}, open, *db);
 }
@@ -620,8 +618,8 @@ Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
                            const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
                            cairn::port::OpenedDb* db, bool error_if_wal_file_exists) {
   cairn::port::Clear(db);
-  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
-    return own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists);
+  const cairn::ReadFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnlyFamilies(with, path, families, handles, db, error_if_wal_file_exists);
   };
   return cairn::OpenForReading(options, path, path, given, open, *db);
 }
@@ -630,8 +628,8 @@ Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, co
                            const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
                            cairn::port::OpenedDb* db) {
   cairn::port::Clear(db);
-  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
-    return own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db);
+  const cairn::ReadFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsSecondaryFamilies(with, path, secondary_path, families, handles, db);
   };
   return cairn::OpenForReading(options, path, path, given, open, *db);
 }
@@ -680,8 +678,8 @@ Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, con
                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
                           std::unique_ptr<DB>* db) {
   db->reset();
-  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
-    return own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db);
+  const cairn::ReadFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsFollowerFamilies(with, path, leader_path, families, handles, db);
   };
   return cairn::OpenForReading(options, path, leader_path, given, open, *db);
 }

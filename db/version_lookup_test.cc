@@ -442,6 +442,85 @@ class OrderedTrieLookupTest : public OrderedLookupTest {
 
 TEST_F(OrderedTrieLookupTest, BothWaysAgree) { WriteAndCompare(10); }
 
+// Databases that are open for reading only.
+class ReaderLookupTest : public VersionFilterTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  ReaderLookupTest() : VersionFilterTest(GetParam().c_str()) {}
+
+  static DatabaseLookups* LookupsOf(rocksdb::DB* db) { return DatabaseLookups::In(db->GetDBOptions().listeners); }
+  static uint64_t MadeIn(rocksdb::DB* db) {
+    DatabaseLookups* const lookups = LookupsOf(db);
+    return lookups->version_filters()->made() + lookups->silt_lookups()->made() + lookups->ordered_lookups()->made();
+  }
+
+  // In db_'s place.
+  void CheckAllIn(std::unique_ptr<rocksdb::DB>* reader) {
+    db_.swap(*reader);
+    CheckAll();
+    db_.swap(*reader);
+  }
+
+  std::unique_ptr<rocksdb::DB> OpenSecondary() {
+    rocksdb::DB* db = nullptr;
+    EXPECT_OK(rocksdb::DB::OpenAsSecondary(options_, dir_ / "db", dir_ / "secondary", port::Into(&db)));
+    return std::unique_ptr<rocksdb::DB>(db);
+  }
+  std::unique_ptr<rocksdb::DB> OpenReadOnly() {
+    rocksdb::DB* db = nullptr;
+    EXPECT_OK(rocksdb::DB::OpenForReadOnly(options_, dir_ / "db", port::Into(&db)));
+    return std::unique_ptr<rocksdb::DB>(db);
+  }
+};
+
+TEST_P(ReaderLookupTest, ASecondaryAsksAllFiltersAtOnce) {
+  Open();
+  Load(2);
+  std::unique_ptr<rocksdb::DB> secondary = OpenSecondary();
+  ASSERT_NE(nullptr, secondary);
+  CheckAllIn(&secondary);
+  EXPECT_EQ(1u, MadeIn(secondary.get())) << "of one Version";
+  for (int round = 0; round < 4; ++round) {
+    Load(1);
+    for (uint64_t i = 0; i < kKeys; i += 7) {
+      ASSERT_OK(db_->Delete(WriteOptions(), KeyOf(i + static_cast<uint64_t>(round))));
+      model_.erase(KeyOf(i + static_cast<uint64_t>(round)));
+    }
+    ASSERT_OK(db_->Flush(FlushOptions()));
+    ASSERT_OK(db_->WaitForCompact({}));
+    ASSERT_OK(secondary->TryCatchUpWithPrimary());
+    CheckAllIn(&secondary);
+  }
+  EXPECT_LT(1u, MadeIn(secondary.get()));
+}
+
+TEST_P(ReaderLookupTest, AReadOnlyDatabaseSharesItsLookupsWithNone) {
+  Open();
+  Load(2);
+  std::unique_ptr<rocksdb::DB> reader = OpenReadOnly();
+  ASSERT_NE(nullptr, reader);
+  CheckAllIn(&reader);
+  EXPECT_EQ(1u, MadeIn(reader.get()));
+  // Its options say who has made what; other databases do not get it with them.
+  db_.reset();
+  options_.listeners = reader->GetDBOptions().listeners;
+  Open();
+  EXPECT_NE(LookupsOf(reader.get()), CairnDB::Of(db_.get())->services());
+  const std::unique_ptr<rocksdb::DB> second = OpenReadOnly();
+  ASSERT_NE(nullptr, second);
+  EXPECT_EQ(0u, MadeIn(second.get()));
+  rocksdb::Options stock;
+  stock.create_if_missing = true;
+  stock.listeners = options_.listeners;
+  rocksdb::DB* plain = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(stock, dir_ / "stock", port::Into(&plain)));
+  EXPECT_EQ(nullptr, LookupsOf(plain));
+  delete plain;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ReaderLookupTest,
+                         ::testing::Values("trie_htable", "silt_pinned", "ordered", "leveled_ordered", "ordered_trie"),
+                         [](const auto& engine) { return engine.param; });
+
 // Tables hold what is not committed yet.
 class TransactionLookupTest : public VersionFilterTest,
                               public ::testing::WithParamInterface<rocksdb::TxnDBWritePolicy> {};

@@ -22,6 +22,8 @@ namespace cairn::port {
 // The name of the listener that a database with a part of Cairn has as its first, and no other has: known by its
 // address.
 inline constexpr char kServicesName[] = "";
+// That of one opened for reading, in the same way.
+inline constexpr char kLookupsName[] = "";
 
 // Whether the database uses a part of Cairn. A client's listener is asked for its name only.
 inline bool UsesCairn(const rocksdb::ImmutableDBOptions& options) {
