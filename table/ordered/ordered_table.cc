@@ -107,8 +107,9 @@ class OrderedTableReader final : public OrderedTableProbe {
   }
   Status Find(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
               const rocksdb::SliceTransform* prefix_extractor) const override {
-    if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
-    return GetFromTable(read_options, key, get_context, prefix_extractor);
+    std::optional<Status> found;
+    if (blocks_.ServesLookups()) found = FindInBlocks(read_options, key, get_context, prefix_extractor);
+    return found.has_value() ? *found : GetFromTable(read_options, key, get_context, prefix_extractor);
   }
 
   rocksdb::InternalIterator* NewIterator(const ReadOptions& read_options,
@@ -151,11 +152,20 @@ class OrderedTableReader final : public OrderedTableProbe {
     CountUseful(keys - may_hold.KeysLeft());
     if (!may_hold.empty()) FindBatch(read_options, may_hold, prefix_extractor);
   }
+  // RocksDB's reader gets the keys whose blocks are not in memory, to read them together.
   void FindBatch(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range& range,
                  const rocksdb::SliceTransform* prefix_extractor) const override {
+    rocksdb::MultiGetContext::Range rest(range, range.begin(), range.end());
+    for (auto it = rest.begin(); blocks_.ServesLookups() && it != rest.end(); ++it) {
+      const std::optional<Status> found = FindInBlocks(read_options, it->ikey, it->get_context, prefix_extractor);
+      if (!found.has_value()) continue;
+      if (!found->ok()) *it->s = *found;
+      rest.SkipKey(it);
+    }
+    if (rest.empty()) return;
     const bool asked = IsPointFilterAsked();
-    inner()->MultiGet(read_options, &range, prefix_extractor, asked);
-    for (auto it = range.begin(); asked && it != range.end(); ++it) CountPositive(*it->get_context);
+    inner()->MultiGet(read_options, &rest, prefix_extractor, asked);
+    for (auto it = rest.begin(); asked && it != rest.end(); ++it) CountPositive(*it->get_context);
   }
   // For a compaction of a trie in key order, in the parts that it wants.
   rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
@@ -224,7 +234,7 @@ class OrderedTableReader final : public OrderedTableProbe {
     PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_true_positive, 1, rep_->level);
   }
 
-  // REQUIRES: MayHold has said yes, as for GetFromBlocks.
+  // REQUIRES: MayHold has said yes, as for FindInBlocks.
   Status GetFromTable(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
                       const rocksdb::SliceTransform* prefix_extractor) const {
     const bool asked = IsPointFilterAsked();
@@ -233,13 +243,15 @@ class OrderedTableReader final : public OrderedTableProbe {
     return status;
   }
 
-  // What RocksDB's reader does where its filter says yes. What is not in the block cache is that reader's.
-  Status GetFromBlocks(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
-                       const rocksdb::SliceTransform* prefix_extractor) const {
+  // What RocksDB's reader does where its filter says yes; nullopt: the first block is not in memory, so that it is that
+  // reader's.
+  std::optional<Status> FindInBlocks(const ReadOptions& read_options, const Slice& key,
+                                     rocksdb::GetContext* get_context,
+                                     const rocksdb::SliceTransform* prefix_extractor) const {
     rocksdb::Cleanable holder;
     BlockCursor cursor(&blocks_, &read_options);
     BlockCursor::Result at = cursor.Find(key);
-    if (at == BlockCursor::Result::kElsewhere) return GetFromTable(read_options, key, get_context, prefix_extractor);
+    if (at == BlockCursor::Result::kElsewhere) return std::nullopt;
     bool more = true, matched = false;
     Status status;
     while (at == BlockCursor::Result::kHere) {
