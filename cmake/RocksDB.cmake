@@ -156,8 +156,8 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
     execute_process(COMMAND "${CMAKE_COMMAND}" -E copy_directory "${CMAKE_CURRENT_LIST_DIR}/substrate/plugin"
                             "${cairn_substrate}/src/plugin/cairn" RESULT_VARIABLE failed)
   endif()
-  # Its messages name files of its tree, wherever that lies. Not part of the key: what is built is the same.
-  set(cairn_names "-fmacro-prefix-map=${cairn_substrate}/src/=rocksdb/")
+  # Its messages and debug information name files of its tree, wherever that lies. Not part of the key: what is built is the same.
+  set(cairn_names "-fmacro-prefix-map=${cairn_substrate}/src/=rocksdb/ -fdebug-prefix-map=${cairn_substrate}/=rocksdb/")
   if(NOT failed)
     execute_process(
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
@@ -187,6 +187,10 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
 endif()
 file(LOCK "${cairn_substrate}.lock" RELEASE)
 include("${cairn_substrate}/substrate.cmake")
+if(CMAKE_CXX_FLAGS MATCHES "-fdebug-prefix-map")
+  # A packager's, whose debug information is to say the same wherever the build lay.
+  add_compile_options("-fdebug-prefix-map=${cairn_substrate}/=rocksdb/" "-fdebug-prefix-map=${ROCKSDB_SOURCE}/=rocksdb/src/")
+endif()
 
 # How the type that rocksdb::DB's functions open a database into is mangled (CAIRN_OPENED_DB_SYMBOL of rocksdb/port/open_into.h).
 set(ROCKSDB_OPENED_DB_SYMBOL "PPS0_")
