@@ -485,6 +485,12 @@ void BlockCursor::GiveBlock(rocksdb::Cleanable* holder) {
   block_ = nullptr;
 }
 
+void BlockCursor::ShareBlock(rocksdb::Cleanable* holder) {
+  if (block_ != nullptr && source_->cache()->Ref(block_)) {
+    holder->RegisterCleanup(&ReleaseBlock, source_->cache(), block_);
+  }
+}
+
 Slice BlockCursor::value() const {
   if (useful_) {
     useful_ = false;

@@ -101,6 +101,8 @@ class BlockCursor {
   Result FindNext();
   // `holder` holds the block from now on, for this cursor, too.
   void GiveBlock(rocksdb::Cleanable* holder);
+  // `holder` and this cursor hold the block.
+  void ShareBlock(rocksdb::Cleanable* holder);
   // Whether the block is one of a mapped file, which goes with its reader: who outlives that copies values. A manager
   // of pinned iterators keeps the reader.
   bool is_mapped() const { return is_mapped_; }

@@ -108,7 +108,10 @@ class OrderedTableReader final : public OrderedTableProbe {
   Status Find(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
               const rocksdb::SliceTransform* prefix_extractor) const override {
     std::optional<Status> found;
-    if (blocks_.ServesLookups()) found = FindInBlocks(read_options, key, get_context, prefix_extractor);
+    if (blocks_.ServesLookups()) {
+      BlockCursor cursor(&blocks_, &read_options);
+      found = FindInBlocks(&cursor, &BlockCursor::GiveBlock, read_options, key, get_context, prefix_extractor);
+    }
     return found.has_value() ? *found : GetFromTable(read_options, key, get_context, prefix_extractor);
   }
 
@@ -156,8 +159,10 @@ class OrderedTableReader final : public OrderedTableProbe {
   void FindBatch(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range& range,
                  const rocksdb::SliceTransform* prefix_extractor) const override {
     rocksdb::MultiGetContext::Range rest(range, range.begin(), range.end());
+    BlockCursor cursor(&blocks_, &read_options);  // neighbours may lie in one block
     for (auto it = rest.begin(); blocks_.ServesLookups() && it != rest.end(); ++it) {
-      const std::optional<Status> found = FindInBlocks(read_options, it->ikey, it->get_context, prefix_extractor);
+      const std::optional<Status> found =
+          FindInBlocks(&cursor, &BlockCursor::ShareBlock, read_options, it->ikey, it->get_context, prefix_extractor);
       if (!found.has_value()) continue;
       if (!found->ok()) *it->s = *found;
       rest.SkipKey(it);
@@ -244,34 +249,35 @@ class OrderedTableReader final : public OrderedTableProbe {
   }
 
   // What RocksDB's reader does where its filter says yes; nullopt: the first block is not in memory, so that it is that
-  // reader's.
-  std::optional<Status> FindInBlocks(const ReadOptions& read_options, const Slice& key,
+  // reader's. `hold`: how a value gets its block.
+  std::optional<Status> FindInBlocks(BlockCursor* cursor, void (BlockCursor::*hold)(rocksdb::Cleanable*),
+                                     const ReadOptions& read_options, const Slice& key,
                                      rocksdb::GetContext* get_context,
                                      const rocksdb::SliceTransform* prefix_extractor) const {
     rocksdb::Cleanable holder;
-    BlockCursor cursor(&blocks_, &read_options);
-    BlockCursor::Result at = cursor.Find(key);
+    BlockCursor::Result at = cursor->Find(key);
     if (at == BlockCursor::Result::kElsewhere) return std::nullopt;
     bool more = true, matched = false;
     Status status;
     while (at == BlockCursor::Result::kHere) {
       rocksdb::ParsedInternalKey entry;
-      status = rocksdb::ParseInternalKey(cursor.key(), &entry, false);
+      status = rocksdb::ParseInternalKey(cursor->key(), &entry, false);
       if (status.ok() && entry.user_key == rocksdb::ExtractUserKey(key)) {
-        cursor.GiveBlock(&holder);
-        more = get_context->SaveValue(entry, cursor.value(), &matched, &status, cursor.is_mapped() ? nullptr : &holder);
+        (cursor->*hold)(&holder);
+        more =
+            get_context->SaveValue(entry, cursor->value(), &matched, &status, cursor->is_mapped() ? nullptr : &holder);
       } else {
         more = false;
       }
       if (!more || !status.ok()) break;
-      at = cursor.FindNext();
+      at = cursor->FindNext();
     }
     if (IsPointFilterAsked()) CountPositive(*get_context);
     // It goes on behind the last entry. RocksDB's reader knows older ones by their sequence numbers.
     const bool goes_on = status.ok() && more && at == BlockCursor::Result::kElsewhere;
-    const uint64_t sequence = goes_on ? rocksdb::GetInternalKeySeqno(cursor.key()) : 0;
+    const uint64_t sequence = goes_on ? rocksdb::GetInternalKeySeqno(cursor->key()) : 0;
     if (sequence == 0) return status;
-    const rocksdb::InternalKey behind(cursor.user_key(), sequence - 1, rocksdb::kValueTypeForSeek);
+    const rocksdb::InternalKey behind(cursor->user_key(), sequence - 1, rocksdb::kValueTypeForSeek);
     return inner()->Get(read_options, behind.Encode(), get_context, prefix_extractor, true);
   }
 
