@@ -101,6 +101,8 @@ rocksdb::Options OptionsOf(const std::string& engine, size_t write_buffer) {
   return options;
 }
 
+bool IsInBatches(const std::string& operation) { return operation == "batch" || operation == "absent_batch"; }
+
 enum class CacheIs { kNone, kOff, kOn };
 struct CacheUse;
 
@@ -174,7 +176,7 @@ uint64_t MeasuredOperations(Bench* bench) {
   const bool gets = bench->operation_ == "present" || bench->operation_ == "update";
   const bool puts = bench->operation_ == "put" || bench->operation_ == "update";
   const uint64_t odd = bench->operation_.rfind("absent", 0) == 0 ? 1 : 0;
-  if (bench->operation_ == "batch" || bench->operation_ == "absent_batch") {
+  if (IsInBatches(bench->operation_)) {
     for (uint64_t i = 0; i < bench->count_; i += kBatch) found += bench->GetBatch(i, odd);
     return found;
   }
@@ -291,9 +293,8 @@ DatabaseCacheOptions CacheOf(const Arguments& arguments) {
 
 // COUNT is of whole batches.
 void SetOperation(const std::string& operation, uint64_t count, Arguments* arguments) {
-  const bool in_batches = operation == "batch" || operation == "absent_batch";
   arguments->operation = operation;
-  arguments->count = in_batches ? (count + kBatch - 1) / kBatch * kBatch : count;
+  arguments->count = IsInBatches(operation) ? (count + kBatch - 1) / kBatch * kBatch : count;
 }
 
 int Main(const Arguments& arguments) {
