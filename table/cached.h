@@ -21,11 +21,15 @@ class Cached {
   ~Cached() {
     if (handle_ != nullptr) cache_->Release(handle_);
   }
+  Cached(Cached&& other) noexcept : value_(other.value_), cache_(other.cache_), handle_(other.handle_) {
+    other.handle_ = nullptr;
+  }
   Cached(const Cached&) = delete;
   Cached& operator=(const Cached&) = delete;
 
   explicit operator bool() const { return value_ != nullptr; }
   const T* operator->() const { return value_; }
+  const T* get() const { return value_; }
 
  private:
   const T* value_ = nullptr;

@@ -11,6 +11,7 @@
 #include "test_util/sync_point.h"
 #include "trace_replay/block_cache_tracer.h"
 #include "util/coding.h"
+#include "util/prefetch.h"
 #include "util/rocksdb_names.h"
 
 namespace cairn {
@@ -50,6 +51,13 @@ size_t CommonBytes(const char* a, const char* b, size_t size) {
   }
   while (i < size && a[i] == b[i]) ++i;
   return i;
+}
+
+// Asks the memory for a block's restart array, and for the entries that a search begins with.
+void PrefetchEnds(const char* block, size_t size) {
+  __builtin_prefetch(block + size - sizeof(uint32_t));
+  __builtin_prefetch(block + size / 2);
+  __builtin_prefetch(block);
 }
 
 // A target of a search, taken apart once.
@@ -102,9 +110,7 @@ const char* BlockSource::Mapped(const rocksdb::BlockHandle& handle, const rocksd
   const size_t size = BlockBasedTable::BlockSizeWithTrailer(handle);
   if (handle.offset() > mapped_->size() || size > mapped_->size() - handle.offset()) return nullptr;
   const char* const block = mapped_->At(handle.offset());
-  // The restart array, and the entries that its search begins with.
-  __builtin_prefetch(block + handle.size() - sizeof(uint32_t));
-  __builtin_prefetch(block + handle.size() / 2);
+  PrefetchEnds(block, handle.size());
   // Who reads past the caches wants what is right now.
   if (read_options.fill_cache && mapped_->IsVerified(handle.offset())) return block;
   if (BlockBasedTable::GetBlockCompressionType(block, handle.size()) != rocksdb::kNoCompression) return nullptr;
@@ -273,7 +279,10 @@ bool BlockCursor::Hold(const rocksdb::BlockHandle& handle, Miss miss) {
   }
   has_block_ = true;
   const auto* const block = static_cast<const rocksdb::Block_kData*>(source_->cache()->Value(block_));
-  return block != nullptr && Open(block->ContentSlice());
+  if (block == nullptr) return false;
+  const Slice content = block->ContentSlice();
+  PrefetchEnds(content.data(), content.size());
+  return Open(content);
 }
 
 // Finds the restart array of a block's bytes.
@@ -351,6 +360,9 @@ bool BlockCursor::SearchBlock(const Slice& internal_key) {
     }
   }
   next_ = RestartOffset(low);
+  // Where an entry begins is known from the one before, so the memory is asked for all of them now.
+  const uint32_t end = low + 1 < restart_count_ ? RestartOffset(low + 1) : restarts_;
+  if (next_ < end && end <= restarts_) Prefetch(data_ + next_, end - next_);
   // Whether the entry before differs from the target within its user key, in the byte behind `common`: so does whatever
   // shares more than that with it.
   bool differs = false;

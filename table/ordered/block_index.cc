@@ -7,6 +7,7 @@
 #include "rocksdb/comparator.h"
 #include "table/block_based/block.h"
 #include "util/coding.h"
+#include "util/prefetch.h"
 
 namespace cairn {
 
@@ -22,6 +23,8 @@ struct IteratorsBlock : rocksdb::BlockIter<rocksdb::IndexValue> {
   static uint32_t Restarts(const rocksdb::IndexBlockIter& iterator) { return iterator.*(&IteratorsBlock::restarts_); }
   static uint32_t Count(const rocksdb::IndexBlockIter& iterator) { return iterator.*(&IteratorsBlock::num_restarts_); }
 };
+
+constexpr size_t kPrefetched = 512;
 
 }  // namespace
 
@@ -51,6 +54,7 @@ void BlockIndex::Open(BlockBasedTable* table) {
   with_value_size_ = rep.index_value_is_full;
   count_ = static_cast<uint32_t>(blocks);
   const Slice first_key = Separator(0), last_key = Separator(count_ - 1);
+  first_key_ = first_key.data();
   common_ = first_key.difference_offset(last_key);
   first_ = Window(first_key);
   last_ = Window(last_key);
@@ -102,7 +106,7 @@ bool BlockIndex::IsBelow(uint32_t block, const Slice& target) const {
 // About where the key is, if keys lie evenly.
 uint32_t BlockIndex::Guess(const Slice& user_key) const {
   const size_t least = std::min(common_, user_key.size());
-  const int order = memcmp(user_key.data(), Separator(0).data(), least);
+  const int order = least == 0 ? 0 : memcmp(user_key.data(), first_key_, least);
   if (order != 0 || user_key.size() < common_) return order > 0 ? count_ - 1 : 0;
   const uint64_t window = Window(user_key);
   if (window <= first_ || last_ <= first_) return 0;
@@ -111,8 +115,16 @@ uint32_t BlockIndex::Guess(const Slice& user_key) const {
                                (count_ - 1));
 }
 
+// Asks the memory for what lies around an entry, if entries are about of one size.
+void BlockIndex::PrefetchAround(uint32_t block) const {
+  __builtin_prefetch(data_ + restarts_ + block * sizeof(uint32_t));
+  const size_t about = uint64_t{restarts_} * block / count_;
+  Prefetch(data_ + about - std::min(about, kPrefetched / 2), std::min(kPrefetched, restarts_ - about));
+}
+
 uint32_t BlockIndex::Find(const Slice& target) const {
   uint32_t at = Guess(rocksdb::ExtractUserKey(target));
+  PrefetchAround(at);
   // All before `low` are below the target, and those from `high` on are not.
   uint32_t low = 0, high = count_;
   if (IsBelow(at, target)) {

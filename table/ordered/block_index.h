@@ -37,13 +37,15 @@ class BlockIndex {
   rocksdb::Slice UserKey(const rocksdb::Slice& key) const;
   uint64_t Window(const rocksdb::Slice& user_key) const;
   bool IsBelow(uint32_t block, const rocksdb::Slice& target) const;
+  void PrefetchAround(uint32_t block) const;
   uint32_t Guess(const rocksdb::Slice& user_key) const;
 
   const char* data_ = nullptr;
   uint32_t restarts_ = 0;  // where the restart array begins
   uint32_t count_ = 0;
-  bool with_tag_ = false;          // keys are internal keys
-  bool with_value_size_ = false;   // entries have it
+  bool with_tag_ = false;         // keys are internal keys
+  bool with_value_size_ = false;  // entries have it
+  const char* first_key_ = nullptr;
   size_t common_ = 0;              // bytes that all separators begin with
   uint64_t first_ = 0, last_ = 0;  // windows of the first and the last separator
 };

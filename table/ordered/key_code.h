@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "util/prefetch.h"
+
 namespace cairn {
 
 // Bits that continue with 0 forever. Bit i is bit 7 - i % 8 of byte i / 8; behind the bytes lie kKeyBitsGuard bytes of
@@ -70,6 +72,15 @@ class KeyCode {
   // Writes the key's bits and the guard behind them to `buffer`, which has EncodedBytes(size) bytes.
   size_t EncodedBytes(size_t size) const { return (plain() ? size : 3 * size + 16) + kKeyBitsGuard; }
   KeyBits Encode(const char* key, size_t size, char* buffer) const;
+  // Asks the memory for what Encode() and Decode() begin with.
+  void PrefetchTables() const {
+    if (plain()) return;
+    Prefetch(contexts_.data(), sizeof(Context));
+    Prefetch(sums_.data(), kMostPrefetched);
+    if (kind_ != Kind::kOrder) return;
+    Prefetch(parents_.data(), sizeof(Parent));
+    Prefetch(parent_of_.data(), kMostPrefetched);
+  }
 
   // Encodes keys in order, and what a key begins with as the key before does only once.
   class Encoder {
@@ -130,6 +141,8 @@ class KeyCode {
   };
   struct Model;
 
+  static constexpr size_t kMostPrefetched = 128;
+
   void AddContext(const uint8_t* symbols, const uint8_t* weights, unsigned count, unsigned escape);
   bool AddContextFrom(const uint8_t** at, const uint8_t* end);
   bool AddParents(const uint8_t** at, const uint8_t* end);
@@ -148,6 +161,29 @@ class KeyCode {
   std::vector<uint8_t> parent_of_;  // 256, if the order counts
   std::vector<Parent> parents_;     // the first one is that of bytes that have no context
   std::string encoded_;
+};
+
+// A target's bits, in place if it is short.
+class EncodedKey {
+ public:
+  EncodedKey() = default;
+  EncodedKey(const EncodedKey&) = delete;
+  EncodedKey& operator=(const EncodedKey&) = delete;
+
+  void Encode(const KeyCode& code, const char* key, size_t size) {
+    char* buffer = local_;
+    if (code.EncodedBytes(size) > sizeof(local_)) {
+      heap_.resize(code.EncodedBytes(size));
+      buffer = heap_.data();
+    }
+    bits_ = code.Encode(key, size, buffer);
+  }
+  const KeyBits& bits() const { return bits_; }
+
+ private:
+  char local_[280];
+  std::string heap_;
+  KeyBits bits_;
 };
 
 }  // namespace cairn

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "util/bits.h"
+#include "util/prefetch.h"
 
 namespace cairn {
 
@@ -116,21 +117,19 @@ const char* OrderFilter::Open(const char* data, size_t size) {
       size < kHeaderBytes + segments * 8 + starts_bytes) {
     return "of the wrong size";
   }
-  const uint8_t* const ends = bytes + kHeaderBytes;
-  const uint8_t* const starts = ends + segments * 8;
+  ends_ = bytes + kHeaderBytes;
+  const uint8_t* const starts = ends_ + segments * 8;
   const uint8_t* const bodies = starts + starts_bytes;
   const size_t bodies_bytes = size - static_cast<size_t>(bodies - bytes);
+  starts_ = reinterpret_cast<const char*>(starts);
   size_t start = 0, body = 0;
-  starts_.clear();
   segments_.assign(segments, OrderSegment());
-  starts_.reserve(segments);
   for (size_t i = 0; i < segments; ++i) {
-    const size_t start_end = LoadU32(ends + 8 * i), body_end = LoadU32(ends + 8 * i + 4);
+    const size_t start_end = LoadU32(ends_ + 8 * i), body_end = LoadU32(ends_ + 8 * i + 4);
     if (start_end < start || start_end > starts_bytes || body_end < body || body_end > bodies_bytes) {
       return "of the wrong size";
     }
-    starts_.emplace_back(reinterpret_cast<const char*>(starts) + start, start_end - start);
-    if (i > 0 && starts_[i] <= starts_[i - 1]) return "out of order";
+    if (i > 0 && StartOf(i) <= StartOf(i - 1)) return "out of order";
     const char* const wrong =
         segments_[i].Open(bodies + body, body_end - body, starts + start, start_end - start, extra);
     if (wrong != nullptr) return wrong;
@@ -142,7 +141,6 @@ const char* OrderFilter::Open(const char* data, size_t size) {
 
 size_t OrderFilter::memory() const {
   size_t sum = 0;
-  for (const std::string& start : starts_) sum += sizeof(std::string) + start.capacity();
   for (const OrderSegment& segment : segments_) sum += segment.memory();
   return sum;
 }
@@ -153,12 +151,17 @@ size_t OrderFilter::groups() const {
   return sum;
 }
 
+std::string_view OrderFilter::StartOf(size_t segment) const {
+  const size_t from = segment == 0 ? 0 : LoadU32(ends_ + 8 * segment - 8);
+  return {starts_ + from, LoadU32(ends_ + 8 * segment) - from};
+}
+
 // The first segment that starts above the target.
 size_t OrderFilter::SegmentAbove(const char* target, size_t size) const {
   size_t next = 0;
-  for (size_t high = starts_.size(); next < high;) {
+  for (size_t high = segments_.size(); next < high;) {
     const size_t middle = (next + high) / 2;
-    if (starts_[middle].compare(0, std::string::npos, target, size) > 0) {
+    if (StartOf(middle) > std::string_view(target, size)) {
       high = middle;
     } else {
       next = middle + 1;
@@ -168,19 +171,49 @@ size_t OrderFilter::SegmentAbove(const char* target, size_t size) const {
 }
 
 OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* bound) const {
-  const size_t next = SegmentAbove(target, size);
-  if (next > 0) {
-    const OrderAnswer answer = segments_[next - 1].Find(target, size, least_key_bytes_, bound);
-    if (answer != OrderAnswer::kNone) return answer;
-  }
-  if (next == starts_.size()) return OrderAnswer::kNone;
-  *bound = starts_[next];
-  return OrderAnswer::kBound;
+  OrderSearch search;
+  search.Begin(this, target, size);
+  OrderSearch::Advance(&search, 1);
+  return search.Answer(bound);
 }
 
 bool OrderFilter::MayContain(const char* key, size_t size) const {
   const size_t next = SegmentAbove(key, size);
   return next > 0 && segments_[next - 1].Find(key, size, 0, nullptr) == OrderAnswer::kHere;
+}
+
+void OrderSearch::Begin(const OrderFilter* filter, const char* target, size_t size) {
+  filter_ = filter;
+  target_ = target;
+  size_ = size;
+  Prefetch(filter, sizeof(*filter));
+}
+
+void OrderSearch::Advance(OrderSearch* searches, size_t count) {
+  OrderSearch* const end = searches + count;
+  for (OrderSearch* one = searches; one < end; ++one) __builtin_prefetch(one->filter_->ends_);
+  for (OrderSearch* one = searches; one < end; ++one) {
+    one->next_ = one->filter_->SegmentAbove(one->target_, one->size_);
+    if (one->next_ == 0) continue;
+    Prefetch(&one->filter_->segments_[one->next_ - 1], sizeof(OrderSegment));
+  }
+  for (OrderSearch* one = searches; one < end; ++one) {
+    if (one->next_ > 0) one->filter_->segments_[one->next_ - 1].PrefetchGroups();
+  }
+  for (OrderSearch* one = searches; one < end; ++one) {
+    if (one->next_ > 0) one->filter_->segments_[one->next_ - 1].Locate(one->target_, one->size_, &one->place_);
+  }
+}
+
+OrderAnswer OrderSearch::Answer(std::string* bound) const {
+  if (next_ > 0) {
+    const OrderAnswer answer =
+        filter_->segments_[next_ - 1].AnswerAt(place_, target_, size_, filter_->least_key_bytes_, bound);
+    if (answer != OrderAnswer::kNone) return answer;
+  }
+  if (next_ == filter_->segments_.size()) return OrderAnswer::kNone;
+  *bound = filter_->StartOf(next_);
+  return OrderAnswer::kBound;
 }
 
 }  // namespace cairn

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "table/ordered/order_segment.h"
@@ -82,13 +83,36 @@ class OrderFilter {
   size_t groups() const;
 
  private:
+  friend class OrderSearch;
+
+  std::string_view StartOf(size_t segment) const;
   size_t SegmentAbove(const char* target, size_t size) const;
 
   size_t size_ = 0;
   uint64_t keys_ = 0;
   size_t least_key_bytes_ = 0;
-  std::vector<std::string> starts_;
+  const uint8_t* ends_ = nullptr;  // of the starts, and of the segments' bytes
+  const char* starts_ = nullptr;
   std::vector<OrderSegment> segments_;
+};
+
+// A target that is sought in several filters at once: a search is a row of loads, each of which depends on the one
+// before, and those of several filters wait together.
+class OrderSearch {
+ public:
+  // `filter` and `target` outlive this.
+  void Begin(const OrderFilter* filter, const char* target, size_t size);
+  // Searches that have begun: as far as they go without an answer.
+  static void Advance(OrderSearch* searches, size_t count);
+  // As OrderFilter::Find. REQUIRES: Advance().
+  OrderAnswer Answer(std::string* bound) const;
+
+ private:
+  const OrderFilter* filter_ = nullptr;
+  const char* target_ = nullptr;
+  size_t size_ = 0;
+  size_t next_ = 0;  // the first segment that starts above the target
+  OrderSegment::Place place_;
 };
 
 }  // namespace cairn

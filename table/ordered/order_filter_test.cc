@@ -302,6 +302,38 @@ TEST(OrderFilter, GivesUpWhereItWouldBeLarge) {
   EXPECT_EQ("", builder.Finish());
 }
 
+// Searches go on together, in filters that a target lies before, in and behind.
+TEST_P(OrderFilterTest, SearchesTogetherAnswerAsAlone) {
+  constexpr size_t kFilters = 5;
+  Random random(Seed());
+  const Keys all = Draw(GetParam(), 3000, &random);
+  const std::vector<std::string> keys(all.begin(), all.end());
+  // One over all keys, and one for each quarter.
+  Keys parts[kFilters];
+  for (size_t i = 0; i < keys.size(); ++i) {
+    parts[random() % 2 == 0 ? 0 : 1 + i * (kFilters - 1) / keys.size()].insert(keys[i]);
+  }
+  std::vector<std::string> bytes;
+  for (const Keys& part : parts) {
+    std::string built = part.empty() ? "" : Build(part, 6);
+    if (!built.empty()) bytes.push_back(std::move(built));
+  }
+  std::vector<OrderFilter> filters(bytes.size());
+  for (size_t i = 0; i < filters.size(); ++i) ASSERT_EQ(nullptr, filters[i].Open(bytes[i].data(), bytes[i].size()));
+  std::vector<OrderSearch> searches(filters.size());
+  for (int round = 0; round < 2000; ++round) {
+    const std::string target = Target(GetParam(), keys, &random);
+    for (size_t i = 0; i < filters.size(); ++i) searches[i].Begin(&filters[i], target.data(), target.size());
+    OrderSearch::Advance(searches.data(), searches.size());
+    for (size_t i = 0; i < filters.size(); ++i) {
+      std::string bound = "unset", alone = "unset";
+      const OrderAnswer answer = searches[i].Answer(&bound);
+      ASSERT_EQ(filters[i].Find(target.data(), target.size(), &alone), answer);
+      ASSERT_EQ(alone, bound);
+    }
+  }
+}
+
 // What lies in memory before a target is none of its business; an empty one has no last byte.
 TEST(OrderFilter, AnEmptyTargetIsReadWithinBounds) {
   Random random(Seed());

@@ -7,6 +7,7 @@
 
 #include "table/ordered/order_plan.h"
 #include "util/bits.h"
+#include "util/prefetch.h"
 
 namespace cairn {
 
@@ -27,6 +28,8 @@ constexpr unsigned kAlikeSegments = 7;
 constexpr double kAlikeBits = 1.15;
 // An anchor is kept as what it does not share with every 16th.
 constexpr size_t kRestart = 16;
+// How much of memory is asked for at once: most records and most rows of windows are no longer.
+constexpr size_t kMostPrefetched = 1024;
 
 void PutVarint(std::string* out, uint64_t v) {
   for (; v >= 128; v >>= 7) out->push_back(static_cast<char>(v | 128));
@@ -130,25 +133,6 @@ class BoundBits {
   std::string heap_;
   uint8_t* bytes_ = local_;
   uint64_t size_ = 0;
-};
-
-// A target's bits, on the stack if it is short.
-class EncodedKey {
- public:
-  EncodedKey(const KeyCode& code, const char* key, size_t size) {
-    char* buffer = local_;
-    if (code.EncodedBytes(size) > sizeof(local_)) {
-      heap_.resize(code.EncodedBytes(size));
-      buffer = heap_.data();
-    }
-    bits_ = code.Encode(key, size, buffer);
-  }
-  const KeyBits& bits() const { return bits_; }
-
- private:
-  char local_[280];
-  std::string heap_;
-  KeyBits bits_;
 };
 
 // The common prefix, in bits, of a key and bytes behind which there is no guard; size * 8 if the key has them all.
@@ -711,37 +695,65 @@ OrderAnswer OrderSegment::BoundAt(size_t group, const Target& target) const {
                   prefix_bytes_ * 8 + record.anchor_bits);
 }
 
-OrderAnswer OrderSegment::Find(const char* key, size_t size, size_t least, std::string* bound) const {
+void OrderSegment::PrefetchGroups() const {
+  __builtin_prefetch(shared_);
+  // Behind it lie the windows and the offsets.
+  Prefetch(prefix_, std::min(prefix_bytes_ + groups_ * 12, kMostPrefetched));
+  code_.PrefetchTables();
+}
+
+void OrderSegment::PrefetchRecord(size_t group) const {
+  const size_t from = LoadU32(offsets_ + 4 * group);
+  if (from < records_bytes_) Prefetch(records_ + from, std::min(records_bytes_ - from, kMostPrefetched));
+}
+
+void OrderSegment::Locate(const char* key, size_t size, Place* place) const {
   const int order = memcmp(key, shared_, std::min(size, shared_bytes_));
-  if (order > 0) return OrderAnswer::kNone;
-  if (order < 0 || size < shared_bytes_) {
-    if (bound == nullptr) return OrderAnswer::kBound;
-    bound->assign(reinterpret_cast<const char*>(shared_), shared_bytes_);
-    if (bound->size() < least) bound->resize(least);
-    return OrderAnswer::kBound;
+  if (order != 0 || size < shared_bytes_) {
+    place->at = order > 0 ? Place::At::kAbove : Place::At::kBelow;
+    return;
   }
-  const EncodedKey encoded(code_, key + shared_bytes_, size - shared_bytes_);
-  Target target{key, size, least, encoded.bits(), {}, bound};
-  const KeyBits& whole = target.whole;
+  place->bits.Encode(code_, key + shared_bytes_, size - shared_bytes_);
+  const KeyBits& whole = place->bits.bits();
   const uint64_t in_prefix = CommonWith(whole, 0, prefix_, prefix_bytes_);
   if (in_prefix < prefix_bytes_ * 8) {
-    return (whole.Window(in_prefix) >> 63) != 0 ? OrderAnswer::kNone : BoundAt(0, target);
+    place->at = (whole.Window(in_prefix) >> 63) != 0 ? Place::At::kAbove : Place::At::kBefore;
+    return;
   }
   static const uint8_t kNothing[kKeyBitsGuard] = {};
-  target.rest = {kNothing, 0};
-  if (whole.bytes > prefix_bytes_) target.rest = {whole.data + prefix_bytes_, whole.bytes - prefix_bytes_};
-  const size_t group = GroupOf(target.rest);
-  if (group == groups_) return BoundAt(0, target);
+  place->rest = {kNothing, 0};
+  if (whole.bytes > prefix_bytes_) place->rest = {whole.data + prefix_bytes_, whole.bytes - prefix_bytes_};
+  place->group = GroupOf(place->rest);
+  place->at = place->group == groups_ ? Place::At::kBefore : Place::At::kInGroup;
+  if (place->at == Place::At::kInGroup) PrefetchRecord(place->group);
+}
+
+OrderAnswer OrderSegment::AnswerAt(const Place& place, const char* key, size_t size, size_t least,
+                                   std::string* bound) const {
+  const Target target{key, size, least, place.bits.bits(), place.rest, bound};
+  switch (place.at) {
+    case Place::At::kAbove:
+      return OrderAnswer::kNone;
+    case Place::At::kBelow:
+      if (bound == nullptr) return OrderAnswer::kBound;
+      bound->assign(reinterpret_cast<const char*>(shared_), shared_bytes_);
+      if (bound->size() < least) bound->resize(least);
+      return OrderAnswer::kBound;
+    case Place::At::kBefore:
+      return BoundAt(0, target);
+    case Place::At::kInGroup:
+      break;
+  }
   Record record;
-  if (!ReadRecord(group, &record) || record.body == record.end) return OrderAnswer::kHere;
+  if (!ReadRecord(place.group, &record) || record.body == record.end) return OrderAnswer::kHere;
   bool beyond = false;
   OrderAnswer answer = OrderAnswer::kHere;
   if (*record.body == kNumbersBody) {
-    answer = FindNumber(target, group, &record, &beyond);
-  } else if (FindShared(group, &record)) {
+    answer = FindNumber(target, place.group, &record, &beyond);
+  } else if (FindShared(place.group, &record)) {
     answer = FindBranch(target, record, CommonWithAnchor(target.rest, record), &beyond);
   }
-  return beyond ? BoundAt(group + 1, target) : answer;
+  return beyond ? BoundAt(place.group + 1, target) : answer;
 }
 
 // Whether the target begins with the first `bits` bits of a group's anchor. False, too, for a group that makes no

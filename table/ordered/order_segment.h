@@ -78,13 +78,37 @@ std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, s
 
 class OrderSegment {
  public:
+  // Where a target lies.
+  struct Place {
+    enum class At {
+      kAbove,    // all keys
+      kBelow,    // what all keys begin with
+      kBefore,   // the first group
+      kInGroup,  // or between it and the next one
+    };
+    At at = At::kAbove;
+    size_t group = 0;
+    EncodedKey bits;
+    KeyBits rest;  // behind the segment's prefix
+  };
+
   // A view of the bytes, which must outlive it, as must the start, the first bytes of the first key. Null if all is
   // well, otherwise what is wrong. Whatever the bytes are, no call of Find reads beyond them; only bytes that
   // EncodeOrderSegment made give right answers.
   const char* Open(const uint8_t* data, size_t size, const uint8_t* start, size_t start_bytes, unsigned extra);
 
   // Replaces *bound, unless null, if the answer is kBound; it has at least `least` bytes, which no key has fewer of.
-  OrderAnswer Find(const char* key, size_t size, size_t least, std::string* bound) const;
+  OrderAnswer Find(const char* key, size_t size, size_t least, std::string* bound) const {
+    Place place;
+    Locate(key, size, &place);
+    return AnswerAt(place, key, size, least, bound);
+  }
+
+  // Find() in steps. Each asks the memory for what the next one reads, so that searches in several segments wait
+  // together.
+  void PrefetchGroups() const;
+  void Locate(const char* key, size_t size, Place* place) const;
+  OrderAnswer AnswerAt(const Place& place, const char* key, size_t size, size_t least, std::string* bound) const;
 
   size_t groups() const { return groups_; }
   size_t memory() const { return sizeof(*this) + code_.memory(); }
@@ -98,6 +122,7 @@ class OrderSegment {
   uint64_t CommonWithAnchor(const KeyBits& target, const Record& record) const;
   bool AnchorIsAbove(const KeyBits& target, size_t group) const;
   size_t GroupOf(const KeyBits& target) const;
+  void PrefetchRecord(size_t group) const;
   bool HasPrefix(const KeyBits& target, uint64_t bits, size_t group, Record* record) const;
   OrderAnswer FindNumber(const Target& target, size_t group, Record* record, bool* beyond) const;
   OrderAnswer FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const;

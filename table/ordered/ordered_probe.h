@@ -6,9 +6,8 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
 
+#include "table/cached.h"
 #include "table/get_context.h"
 #include "table/multiget_context.h"
 #include "table/ordered/bloom_lines.h"
@@ -46,9 +45,8 @@ class OrderedTableProbe : public WrappedTableReader {
   virtual void AskPointFilter(const rocksdb::ReadOptions& read_options,
                               rocksdb::MultiGetContext::Range* range) const = 0;
   virtual void AskOrder(const rocksdb::ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const = 0;
-  // What the order filter knows of the next key; none if there is no filter that can be asked.
-  virtual std::optional<OrderAnswer> FindNext(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& user_key,
-                                              std::string* bound) const = 0;
+  // The order filter; empty if there is none that can be asked.
+  virtual Cached<OrderFilter> Order(const rocksdb::ReadOptions& read_options) const = 0;
   // An iterator that is nowhere yet, at `place`, which has room for one. `read_options` outlives it.
   virtual OrderedIterator* NewScan(const rocksdb::ReadOptions& read_options,
                                    const rocksdb::SliceTransform* prefix_extractor, void* place) const = 0;

@@ -94,12 +94,7 @@ class OrderedTableReader final : public OrderedTableProbe {
       if (!filter->MayContain(it->ukey_without_ts.data(), it->ukey_without_ts.size())) range->SkipKey(it);
     }
   }
-  std::optional<OrderAnswer> FindNext(const ReadOptions& read_options, const Slice& user_key,
-                                      std::string* bound) const override {
-    const Cached<OrderFilter> filter = place_.Acquire(read_options);
-    if (!filter) return std::nullopt;
-    return filter->Find(user_key.data(), user_key.size(), bound);
-  }
+  Cached<OrderFilter> Order(const ReadOptions& read_options) const override { return place_.Acquire(read_options); }
   OrderedIterator* NewScan(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                            void* place) const override {
     return new (place)

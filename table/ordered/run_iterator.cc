@@ -1,13 +1,16 @@
 #include "table/ordered/run_iterator.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "rocksdb/comparator.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/perf_counts.h"
+#include "util/prefetch.h"
 #include "util/rocksdb_names.h"
 
 namespace cairn {
@@ -18,6 +21,8 @@ using rocksdb::IterBoundCheck;
 namespace {
 
 constexpr int kPublishSeeks = 256;
+// Order filters that are asked together: about as many as a processor's loads that wait for memory at once.
+constexpr size_t kAskedAtOnce = 16;
 
 // The first bytes of a key as a number that compares as they do; a shorter key's are followed by zeros.
 uint64_t WindowOf(const Slice& key) {
@@ -207,25 +212,61 @@ void RunIterator::CountDeferred(Went went) {
   ++(went == Went::kOn ? stats_.deferred : went == Went::kPastBound ? stats_.past_bound : stats_.past_end);
 }
 
-// What the order filter says of the target, which is not in the table, or may be: then at a seek, and kDirect.
-RunIterator::Went RunIterator::AskOrder(Run* run, OrderedIterator::ReadFor read) {
-  const bool at_seek = read == OrderedIterator::ReadFor::kDirect;
+// What the order filter says of the target, which may be in the table.
+RunIterator::Went RunIterator::AskOrder(Run* run) {
+  const Cached<OrderFilter> filter = run->table->Order(*read_options_);
+  if (!filter) return ReadAt(run, OrderedIterator::ReadFor::kUnfiltered);
+  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
   std::string* const bound = BoundScratch();
-  const auto answer = run->table->FindNext(*read_options_, rocksdb::ExtractUserKey(target_.slice()), bound);
-  if (!answer.has_value()) return ReadAt(run, at_seek ? OrderedIterator::ReadFor::kUnfiltered : read);
-  Went went = Went::kEnded;
-  switch (*answer) {
+  const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
+  const Went went = GoTo(run, answer, *bound, OrderedIterator::ReadFor::kDirect);
+  if (answer != OrderAnswer::kHere && (went != Went::kOn || !run->is_entry)) CountDeferred(went);
+  return went;
+}
+
+// Where an order filter's answer leads.
+RunIterator::Went RunIterator::GoTo(Run* run, OrderAnswer answer, const std::string& bound,
+                                    OrderedIterator::ReadFor read) {
+  switch (answer) {
     case OrderAnswer::kHere:
       return ReadAt(run, read);
     case OrderAnswer::kNone:
-      went = ToFile(run, run->file + 1);
-      break;
+      return ToFile(run, run->file + 1);
     case OrderAnswer::kBound:
-      run->bound.Assign(*bound);
-      went = ToBound(run, run->bound.slice());
+      run->bound.Assign(bound);
+      return ToBound(run, run->bound.slice());
   }
-  if (at_seek && (went != Went::kOn || !run->is_entry)) CountDeferred(went);
-  return went;
+  return Went::kElsewhere;
+}
+
+// What the order filters of all pending runs say of the target, which is in none of their tables.
+void RunIterator::AskPending() {
+  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+  const size_t pending = pending_count_;
+  pending_count_ = 0;
+  for (size_t begin = 0; begin < pending; begin += kAskedAtOnce) {
+    const size_t end = std::min(pending, begin + kAskedAtOnce);
+    std::array<std::optional<Cached<OrderFilter>>, kAskedAtOnce> filters;
+    std::array<OrderSearch, kAskedAtOnce> searches;
+    std::array<Run*, kAskedAtOnce> asked;
+    size_t count = 0;
+    for (size_t i = begin; i < end; ++i) {
+      Run* const run = &runs_[pending_[i]];
+      filters[count].emplace(run->table->Order(*read_options_));
+      if (!*filters[count]) {
+        Took(run, ReadAt(run, OrderedIterator::ReadFor::kResolved));
+        continue;
+      }
+      searches[count].Begin(filters[count]->get(), user_key.data(), user_key.size());
+      asked[count++] = run;
+    }
+    OrderSearch::Advance(searches.data(), count);
+    std::string* const bound = BoundScratch();
+    for (size_t i = 0; i < count; ++i) {
+      const OrderAnswer answer = searches[i].Answer(bound);
+      Took(asked[i], GoTo(asked[i], answer, *bound, OrderedIterator::ReadFor::kResolved));
+    }
+  }
 }
 
 bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
@@ -243,7 +284,7 @@ bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
 // more than the order filter.
 RunIterator::Went RunIterator::SeekTable(Run* run) {
   if (run->line != nullptr && Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
-  return AskOrder(run, OrderedIterator::ReadFor::kDirect);
+  return AskOrder(run);
 }
 
 bool RunIterator::IsBefore(const Placed& a, const Placed& b) {
@@ -312,6 +353,12 @@ void RunIterator::Seek(const Slice& target) {
   for (size_t i = 0; i < count_; ++i) {
     Run* const run = &runs_[i];
     run->file = FileOf(*run);
+    if (run->file == run->tables.count) continue;
+    const void* const reader = port::PinnedReaderOf(run->tables.files[run->file].fd);
+    if (reader != nullptr) Prefetch(reader, sizeof(OrderedTableProbe));
+  }
+  for (size_t i = 0; i < count_; ++i) {
+    Run* const run = &runs_[i];
     if (run->file == run->tables.count) {
       ++stats_.past_end;
       continue;
@@ -411,15 +458,9 @@ void RunIterator::Next() {
       return own_->Next();
     case At::kEntry:
       return NextOfEntry();
-    case At::kPending: {
-      const size_t count = pending_count_;
-      pending_count_ = 0;
-      for (size_t i = 0; i < count; ++i) {
-        Run* const run = &runs_[pending_[i]];
-        Took(run, AskOrder(run, OrderedIterator::ReadFor::kResolved));
-      }
+    case At::kPending:
+      AskPending();
       break;
-    }
     default:
       TookFirst(ReadBound(first()));
   }

@@ -110,7 +110,8 @@ class RunIterator : public port::TableIterator {
   Went ToEntry(Run* run);
   bool BloomSaysMaybe(const Run& run, uint64_t hash) const;
   Went SeekTable(Run* run);
-  Went AskOrder(Run* run, OrderedIterator::ReadFor read);
+  Went AskOrder(Run* run);
+  Went GoTo(Run* run, OrderAnswer answer, const std::string& bound, OrderedIterator::ReadFor read);
   void CountDeferred(Went went);
   Went ReadAt(Run* run, OrderedIterator::ReadFor read);
   Went ReadBound(Run* run);
@@ -125,6 +126,7 @@ class RunIterator : public port::TableIterator {
   void Took(Run* run, Went went);
   void TookFirst(Went went);
   void NextOfEntry();
+  void AskPending();
   void Settle(const rocksdb::Slice& otherwise);
   bool ShowPending();
   void ShowFirst();
