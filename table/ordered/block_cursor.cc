@@ -218,17 +218,19 @@ void BlockCursor::CountMapped(size_t bytes) const {
   PERF_COUNTER_ADD(block_read_byte, BlockBasedTable::kBlockTrailerSize + bytes);
 }
 
-// Reads a block into the cache; null if it is not there afterwards. A seek's first blocks come without readahead.
-Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle) const {
+// Reads a block into the cache, for a lookup or, if that is null, for a scan; null if it is not there afterwards. A
+// seek's first blocks come without readahead.
+Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle, rocksdb::GetContext* reader) const {
   if (!read_options_->fill_cache || read_options_->readahead_size != 0 || read_options_->async_io ||
       read_options_->read_tier == rocksdb::kBlockCacheTier) {
     return nullptr;
   }
-  rocksdb::BlockCacheLookupContext context{rocksdb::TableReaderCaller::kUserIterator};
+  rocksdb::BlockCacheLookupContext context{reader != nullptr ? rocksdb::TableReaderCaller::kUserGet
+                                                             : rocksdb::TableReaderCaller::kUserIterator};
   rocksdb::DataBlockIter read;
   Status s;
   source_->table()->NewDataBlockIterator<rocksdb::DataBlockIter>(
-      *read_options_, handle, &read, rocksdb::BlockType::kData, nullptr, &context, nullptr, false, false, s, true);
+      *read_options_, handle, &read, rocksdb::BlockType::kData, reader, &context, nullptr, false, false, s, true);
   // RocksDB's iterator or reader tries again, and what it fails in counts.
   IGNORE_STATUS_IF_ERROR(s);
   IGNORE_STATUS_IF_ERROR(read.status());
@@ -238,7 +240,7 @@ Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle) const {
 }
 
 // Holds the block that the index is at.
-bool BlockCursor::Load(Miss miss, For use) {
+bool BlockCursor::Load(Miss miss, For use, rocksdb::GetContext* reader) {
   const rocksdb::BlockHandle handle = index_ != nullptr ? index_->value().handle : source_->index().Handle(index_at_);
   if (handle.IsNull()) {
     Release();
@@ -248,7 +250,7 @@ bool BlockCursor::Load(Miss miss, For use) {
     if (handle.offset() == block_offset_) return true;
     Release();
   }
-  if (!Hold(handle, miss)) {
+  if (!Hold(handle, miss, reader)) {
     Release();
     return false;
   }
@@ -260,7 +262,7 @@ bool BlockCursor::Load(Miss miss, For use) {
   return true;
 }
 
-bool BlockCursor::Hold(const rocksdb::BlockHandle& handle, Miss miss) {
+bool BlockCursor::Hold(const rocksdb::BlockHandle& handle, Miss miss, rocksdb::GetContext* reader) {
   block_offset_ = handle.offset();
   const char* const mapped = source_->Mapped(handle, *read_options_);
   is_mapped_ = mapped != nullptr;
@@ -274,7 +276,7 @@ bool BlockCursor::Hold(const rocksdb::BlockHandle& handle, Miss miss) {
   if (block_ != nullptr) {
     Count(block_);
   } else {
-    block_ = miss == Miss::kRead ? Read(handle) : nullptr;
+    block_ = miss == Miss::kRead ? Read(handle, reader) : nullptr;
     if (block_ == nullptr) return false;
   }
   has_block_ = true;
@@ -460,10 +462,10 @@ BlockCursor::Result BlockCursor::NextBlock() {
   return Result::kOutOfBound;
 }
 
-BlockCursor::Result BlockCursor::Find(const Slice& target) {
+BlockCursor::Result BlockCursor::Find(const Slice& target, rocksdb::GetContext* reader) {
   const Place place = FindBlock(target);
   if (place != Place::kBlock) return Left(place);
-  if (!Load(Miss::kLeave, For::kLookup)) return Result::kElsewhere;
+  if (!Load(reader != nullptr ? Miss::kRead : Miss::kLeave, For::kLookup, reader)) return Result::kElsewhere;
   if (!SearchBlock(target)) {
     Release();
     return Result::kElsewhere;

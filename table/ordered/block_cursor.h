@@ -22,6 +22,7 @@
 #include "rocksdb/options.h"
 #include "table/block_based/block.h"
 #include "table/block_based/block_based_table_reader.h"
+#include "table/get_context.h"
 #include "table/internal_iterator.h"
 #include "table/mapped_table.h"
 #include "table/ordered/block_index.h"
@@ -94,9 +95,9 @@ class BlockCursor {
   // Whether the target lies at or behind the current entry and no further than its block, so that Seek reads nothing.
   bool IsInBlock(const rocksdb::Slice& target) const;
 
-  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key, if its block
-  // is in the block cache. kEnd: no entry of its user key is at or behind it.
-  Result Find(const rocksdb::Slice& target);
+  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key. A block that is
+  // not in memory is read for `reader`; null: it is left. kEnd: no entry of its user key is at or behind it.
+  Result Find(const rocksdb::Slice& target, rocksdb::GetContext* reader);
   // And from there to the entry behind.
   Result FindNext();
   // `holder` holds the block from now on, for this cursor, too.
@@ -132,10 +133,10 @@ class BlockCursor {
   rocksdb::Slice Separator() const;
   Result Left(Place place);
 
-  bool Load(Miss miss, For use = For::kScan);
-  bool Hold(const rocksdb::BlockHandle& handle, Miss miss);
+  bool Load(Miss miss, For use = For::kScan, rocksdb::GetContext* reader = nullptr);
+  bool Hold(const rocksdb::BlockHandle& handle, Miss miss, rocksdb::GetContext* reader);
   Result FindFirstOfBlock();
-  rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle) const;
+  rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle, rocksdb::GetContext* reader) const;
   void Count(rocksdb::Cache::Handle* handle) const;
   void CountMapped(size_t bytes) const;
   bool Open(const rocksdb::Slice& block);

@@ -105,7 +105,7 @@ class OrderedTableReader final : public OrderedTableProbe {
     std::optional<Status> found;
     if (blocks_.ServesLookups()) {
       BlockCursor cursor(&blocks_, &read_options);
-      found = FindInBlocks(&cursor, &BlockCursor::GiveBlock, read_options, key, get_context, prefix_extractor);
+      found = FindInBlocks(&cursor, For::kGet, read_options, key, get_context, prefix_extractor);
     }
     return found.has_value() ? *found : GetFromTable(read_options, key, get_context, prefix_extractor);
   }
@@ -157,7 +157,7 @@ class OrderedTableReader final : public OrderedTableProbe {
     BlockCursor cursor(&blocks_, &read_options);  // neighbours may lie in one block
     for (auto it = rest.begin(); blocks_.ServesLookups() && it != rest.end(); ++it) {
       const std::optional<Status> found =
-          FindInBlocks(&cursor, &BlockCursor::ShareBlock, read_options, it->ikey, it->get_context, prefix_extractor);
+          FindInBlocks(&cursor, For::kBatch, read_options, it->ikey, it->get_context, prefix_extractor);
       if (!found.has_value()) continue;
       if (!found->ok()) *it->s = *found;
       rest.SkipKey(it);
@@ -243,14 +243,17 @@ class OrderedTableReader final : public OrderedTableProbe {
     return status;
   }
 
-  // What RocksDB's reader does where its filter says yes; nullopt: the first block is not in memory, so that it is that
-  // reader's. `hold`: how a value gets its block.
-  std::optional<Status> FindInBlocks(BlockCursor* cursor, void (BlockCursor::*hold)(rocksdb::Cleanable*),
-                                     const ReadOptions& read_options, const Slice& key,
+  enum class For {
+    kGet,    // reads the block
+    kBatch,  // leaves blocks that are not in memory; goes on with the cursor
+  };
+
+  // What RocksDB's reader does where its filter says yes; nullopt: the first block is that reader's.
+  std::optional<Status> FindInBlocks(BlockCursor* cursor, For use, const ReadOptions& read_options, const Slice& key,
                                      rocksdb::GetContext* get_context,
                                      const rocksdb::SliceTransform* prefix_extractor) const {
     rocksdb::Cleanable holder;
-    BlockCursor::Result at = cursor->Find(key);
+    BlockCursor::Result at = cursor->Find(key, use == For::kGet ? get_context : nullptr);
     if (at == BlockCursor::Result::kElsewhere) return std::nullopt;
     bool more = true, matched = false;
     Status status;
@@ -258,7 +261,11 @@ class OrderedTableReader final : public OrderedTableProbe {
       rocksdb::ParsedInternalKey entry;
       status = rocksdb::ParseInternalKey(cursor->key(), &entry, false);
       if (status.ok() && entry.user_key == rocksdb::ExtractUserKey(key)) {
-        (cursor->*hold)(&holder);
+        if (use == For::kGet) {
+          cursor->GiveBlock(&holder);
+        } else {
+          cursor->ShareBlock(&holder);
+        }
         more =
             get_context->SaveValue(entry, cursor->value(), &matched, &status, cursor->is_mapped() ? nullptr : &holder);
       } else {
