@@ -175,10 +175,10 @@ Status Lookups::Seeks(const std::string& step, uint64_t seeks, SeekTo to, int st
   return Status::OK();
 }
 
-Status Lookups::Scan(LookupResult* result) const {
+Status Lookups::Scan(bool fill_cache, LookupResult* result) const {
   const Measurement measurement(result);
   ReadOptions read;
-  read.fill_cache = false;
+  read.fill_cache = fill_cache;
   const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read));
   uint64_t bytes = 0;
   for (it->SeekToFirst(); it->Valid(); it->Next()) {

@@ -61,7 +61,7 @@ class Lookups {
   enum class SeekTo { kPresent, kAbsent };
   rocksdb::Status Seeks(const std::string& step, uint64_t seeks, SeekTo to, int steps, LookupResult* result) const;
   // All entries, forward.
-  rocksdb::Status Scan(LookupResult* result) const;
+  rocksdb::Status Scan(bool fill_cache, LookupResult* result) const;
 
  private:
   rocksdb::Status PresentOf(uint64_t stream, const std::string& step, uint64_t gets, LookupResult* result) const;
