@@ -95,8 +95,8 @@ class BlockCursor {
   // Whether the target lies at or behind the current entry and no further than its block, so that Seek reads nothing.
   bool IsInBlock(const rocksdb::Slice& target) const;
 
-  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key. A block that is
-  // not in memory is read for `reader`; null: it is left. kEnd: no entry of its user key is at or behind it.
+  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key. A block that
+  // is not in memory is read for `reader`; null: it is left. kEnd: no entry of its user key is at or behind it.
   Result Find(const rocksdb::Slice& target, rocksdb::GetContext* reader);
   // And from there to the entry behind.
   Result FindNext();
