@@ -239,7 +239,7 @@ const std::vector<Engine>& Engines() {
       {"ordered", FillOrdered, false, 0},
       {"ordered_cache", FillOrderedCache, false, 0},
       {"leveled_ordered", FillLeveledOrdered, false, 2},
-      {"round_robin", FillRoundRobin, false, 2},
+      {"round_robin", FillRoundRobin, false, 1},
       {"ordered_trie", FillOrderedTrie, true, 3},
       {"ordered_trie_tight", FillOrderedTrieTight, true, 1},
       {"trie_sub_copy", FillTrieSubCopy, true, 1},
