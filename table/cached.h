@@ -22,6 +22,7 @@ class Cached {
     if (handle_ != nullptr) cache_->Release(handle_);
   }
   Cached(Cached&& other) noexcept : value_(other.value_), cache_(other.cache_), handle_(other.handle_) {
+    other.value_ = nullptr;
     other.handle_ = nullptr;
   }
   Cached(const Cached&) = delete;

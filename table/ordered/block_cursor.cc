@@ -22,6 +22,7 @@ using rocksdb::Cache;
 
 namespace {
 
+constexpr uint32_t kMostPrefetched = 2048;                // more than most restart intervals have
 constexpr size_t kTagBytes = rocksdb::kNumInternalBytes;  // sequence number and type behind the user key
 
 void ReleaseBlock(void* cache, void* handle) {
@@ -188,8 +189,8 @@ void BlockCursor::Release() {
     rocksdb::Cleanable held;
     GiveBlock(&held);
     held.DelegateCleanupsTo(pinned_);
-  } else if (block_ != nullptr) {
-    source_->cache()->Release(block_);
+  } else {
+    held_.Reset();
     block_ = nullptr;
   }
   has_block_ = false;
@@ -218,11 +219,22 @@ void BlockCursor::CountMapped(size_t bytes) const {
   PERF_COUNTER_ADD(block_read_byte, BlockBasedTable::kBlockTrailerSize + bytes);
 }
 
-// Reads a block into the cache, for a lookup or, if that is null, for a scan; null if it is not there afterwards. A
-// seek's first blocks come without readahead.
-Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle, rocksdb::GetContext* reader) const {
+// Holds a block that is in the cache.
+Cache::Handle* BlockCursor::Lookup(const rocksdb::BlockHandle& handle) {
+  const rocksdb::CacheKey key = BlockBasedTable::GetCacheKey(source_->rep().base_cache_key, handle);
+  Cache::Handle* const found = source_->cache()->BasicLookup(key.AsSlice(), source_->rep().ioptions.stats);
+  if (found == nullptr) return nullptr;
+  Count(found);
+  held_.RegisterCleanup(&ReleaseBlock, source_->cache(), found);
+  return found;
+}
+
+// Reads a block into the cache and holds it; null if it is not there afterwards. `reader` is null for a scan, whose
+// first blocks come without readahead.
+Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle, rocksdb::GetContext* reader) {
+  // A mapped file's blocks are cached only if they are compressed, which a block says when it has been read.
   if (!read_options_->fill_cache || read_options_->readahead_size != 0 || read_options_->async_io ||
-      read_options_->read_tier == rocksdb::kBlockCacheTier) {
+      read_options_->read_tier == rocksdb::kBlockCacheTier || source_->rep().ioptions.allow_mmap_reads) {
     return nullptr;
   }
   rocksdb::BlockCacheLookupContext context{reader != nullptr ? rocksdb::TableReaderCaller::kUserGet
@@ -236,7 +248,8 @@ Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle, rocksdb::Ge
   IGNORE_STATUS_IF_ERROR(read.status());
   if (!s.ok() || !read.status().ok() || read.cache_handle() == nullptr) return nullptr;
   Cache::Handle* const held = read.cache_handle();
-  return source_->cache()->Ref(held) ? held : nullptr;
+  read.DelegateCleanupsTo(&held_);
+  return held;
 }
 
 // Holds the block that the index is at.
@@ -271,14 +284,9 @@ bool BlockCursor::Hold(const rocksdb::BlockHandle& handle, Miss miss, rocksdb::G
     has_block_ = true;
     return Open(Slice(mapped, handle.size()));
   }
-  const rocksdb::CacheKey key = BlockBasedTable::GetCacheKey(source_->rep().base_cache_key, handle);
-  block_ = source_->cache()->BasicLookup(key.AsSlice(), source_->rep().ioptions.stats);
-  if (block_ != nullptr) {
-    Count(block_);
-  } else {
-    block_ = miss == Miss::kRead ? Read(handle, reader) : nullptr;
-    if (block_ == nullptr) return false;
-  }
+  block_ = Lookup(handle);
+  if (block_ == nullptr && miss == Miss::kRead) block_ = Read(handle, reader);
+  if (block_ == nullptr) return false;
   has_block_ = true;
   const auto* const block = static_cast<const rocksdb::Block_kData*>(source_->cache()->Value(block_));
   if (block == nullptr) return false;
@@ -362,9 +370,9 @@ bool BlockCursor::SearchBlock(const Slice& internal_key) {
     }
   }
   next_ = RestartOffset(low);
-  // Where an entry begins is known from the one before, so the memory is asked for all of them now.
+  // Where an entry begins is known from the one before, so the memory is asked for several of them now.
   const uint32_t end = low + 1 < restart_count_ ? RestartOffset(low + 1) : restarts_;
-  if (next_ < end && end <= restarts_) Prefetch(data_ + next_, end - next_);
+  if (next_ < end && end <= restarts_) Prefetch(data_ + next_, std::min(end - next_, kMostPrefetched));
   // Whether the entry before differs from the target within its user key, in the byte behind `common`: so does whatever
   // shares more than that with it.
   bool differs = false;
@@ -495,7 +503,7 @@ BlockCursor::Result BlockCursor::FindFirstOfBlock() {
 }
 
 void BlockCursor::GiveBlock(rocksdb::Cleanable* holder) {
-  if (block_ != nullptr) holder->RegisterCleanup(&ReleaseBlock, source_->cache(), block_);
+  held_.DelegateCleanupsTo(holder);
   block_ = nullptr;
 }
 

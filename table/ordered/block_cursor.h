@@ -1,8 +1,9 @@
 // A forward cursor over the data blocks of an open block-based table, for blocks that are in memory (in the block
-// cache, or in a mapped file where they are not compressed): what
-// RocksDB's own table iterator does, without its allocations, and with a search that compares few keys. Whatever is
-// not in the cache but for a seek's first blocks, and whatever needs more than the bytes of a block (readahead, filters
-// for prefixes, checksums for each key), is left to RocksDB's iterator: the cursor answers kElsewhere.
+// cache, or in a mapped file where they are not compressed): what RocksDB's own table iterator does, without its
+// allocations, and with a search that compares few keys. The cursor reads the first blocks of a seek and the first one
+// of a Get. All other blocks that are not in memory, and whatever needs more than the bytes of a block (readahead,
+// filters for prefixes, checksums for each key), are left to RocksDB's iterator or reader: the cursor answers
+// kElsewhere.
 //
 // Invariants
 //   (1) While the cursor is at an entry, its block is held in the block cache or lies in the mapping, and the index is
@@ -71,7 +72,7 @@ class BlockCursor {
     kHere,        // at an entry
     kEnd,         // behind the table's last
     kOutOfBound,  // the next entry is at or above iterate_upper_bound
-    kElsewhere,   // for RocksDB's iterator
+    kElsewhere,   // for RocksDB's iterator or reader
   };
 
   // What becomes of a block that is not in memory.
@@ -95,10 +96,11 @@ class BlockCursor {
   // Whether the target lies at or behind the current entry and no further than its block, so that Seek reads nothing.
   bool IsInBlock(const rocksdb::Slice& target) const;
 
-  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key. A block that
-  // is not in memory is read for `reader`; null: it is left. kEnd: no entry of its user key is at or behind it.
+  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key. If its
+  // block is not in memory, it is read for `reader`; null: it is left. kEnd: no entry of the target's user key is at or
+  // behind it.
   Result Find(const rocksdb::Slice& target, rocksdb::GetContext* reader);
-  // And from there to the entry behind.
+  // And from there to the entry behind. A block that is not in memory is left.
   Result FindNext();
   // `holder` holds the block from now on, for this cursor, too.
   void GiveBlock(rocksdb::Cleanable* holder);
@@ -136,7 +138,8 @@ class BlockCursor {
   bool Load(Miss miss, For use = For::kScan, rocksdb::GetContext* reader = nullptr);
   bool Hold(const rocksdb::BlockHandle& handle, Miss miss, rocksdb::GetContext* reader);
   Result FindFirstOfBlock();
-  rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle, rocksdb::GetContext* reader) const;
+  rocksdb::Cache::Handle* Lookup(const rocksdb::BlockHandle& handle);
+  rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle, rocksdb::GetContext* reader);
   void Count(rocksdb::Cache::Handle* handle) const;
   void CountMapped(size_t bytes) const;
   bool Open(const rocksdb::Slice& block);
@@ -166,7 +169,8 @@ class BlockCursor {
   std::unique_ptr<rocksdb::InternalIteratorBase<rocksdb::IndexValue>> index_on_heap_;
   rocksdb::InternalIteratorBase<rocksdb::IndexValue>* index_ = nullptr;  // null if the source's index serves
 
-  rocksdb::Cache::Handle* block_ = nullptr;  // of this cursor; null: there is none, it was given away, or is mapped
+  rocksdb::Cache::Handle* block_ = nullptr;  // null: there is none, it was given away, or is mapped
+  rocksdb::Cleanable held_;                  // releases block_
   bool has_block_ = false;
   bool is_mapped_ = false;
   uint64_t block_offset_ = 0;

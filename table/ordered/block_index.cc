@@ -119,7 +119,8 @@ uint32_t BlockIndex::Guess(const Slice& user_key) const {
 void BlockIndex::PrefetchAround(uint32_t block) const {
   __builtin_prefetch(data_ + restarts_ + block * sizeof(uint32_t));
   const size_t about = uint64_t{restarts_} * block / count_;
-  Prefetch(data_ + about - std::min(about, kPrefetched / 2), std::min(kPrefetched, restarts_ - about));
+  const size_t before = std::min(about, kPrefetched / 2), behind = std::min(restarts_ - about, kPrefetched / 2);
+  Prefetch(data_ + about - before, before + behind);
 }
 
 uint32_t BlockIndex::Find(const Slice& target) const {

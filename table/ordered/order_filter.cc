@@ -186,13 +186,17 @@ void OrderSearch::Begin(const OrderFilter* filter, const char* target, size_t si
   filter_ = filter;
   target_ = target;
   size_ = size;
+  next_ = 0;
   Prefetch(filter, sizeof(*filter));
 }
 
 void OrderSearch::Advance(OrderSearch* searches, size_t count) {
   OrderSearch* const end = searches + count;
-  for (OrderSearch* one = searches; one < end; ++one) __builtin_prefetch(one->filter_->ends_);
   for (OrderSearch* one = searches; one < end; ++one) {
+    if (one->filter_ != nullptr) __builtin_prefetch(one->filter_->ends_);
+  }
+  for (OrderSearch* one = searches; one < end; ++one) {
+    if (one->filter_ == nullptr) continue;
     one->next_ = one->filter_->SegmentAbove(one->target_, one->size_);
     if (one->next_ == 0) continue;
     Prefetch(&one->filter_->segments_[one->next_ - 1], sizeof(OrderSegment));
@@ -206,6 +210,7 @@ void OrderSearch::Advance(OrderSearch* searches, size_t count) {
 }
 
 OrderAnswer OrderSearch::Answer(std::string* bound) const {
+  if (filter_ == nullptr) return OrderAnswer::kHere;
   if (next_ > 0) {
     const OrderAnswer answer =
         filter_->segments_[next_ - 1].AnswerAt(place_, target_, size_, filter_->least_key_bytes_, bound);

@@ -100,7 +100,7 @@ class OrderFilter {
 // before, and those of several filters wait together.
 class OrderSearch {
  public:
-  // `filter` and `target` outlive this.
+  // `filter` and `target` stay until Answer(). Null: there is no filter, and the answer is kHere.
   void Begin(const OrderFilter* filter, const char* target, size_t size);
   // Searches that have begun: as far as they go without an answer.
   static void Advance(OrderSearch* searches, size_t count);

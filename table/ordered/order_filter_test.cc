@@ -308,7 +308,7 @@ TEST_P(OrderFilterTest, SearchesTogetherAnswerAsAlone) {
   Random random(Seed());
   const Keys all = Draw(GetParam(), 3000, &random);
   const std::vector<std::string> keys(all.begin(), all.end());
-  // One over all keys, and one for each quarter.
+  // One over a half of the keys, and one over what is left of each quarter.
   Keys parts[kFilters];
   for (size_t i = 0; i < keys.size(); ++i) {
     parts[random() % 2 == 0 ? 0 : 1 + i * (kFilters - 1) / keys.size()].insert(keys[i]);

@@ -93,7 +93,7 @@ class OrderSegment {
   };
 
   // A view of the bytes, which must outlive it, as must the start, the first bytes of the first key. Null if all is
-  // well, otherwise what is wrong. Whatever the bytes are, no call of Find reads beyond them; only bytes that
+  // well, otherwise what is wrong. Whatever the bytes are, no search reads beyond them; only bytes that
   // EncodeOrderSegment made give right answers.
   const char* Open(const uint8_t* data, size_t size, const uint8_t* start, size_t start_bytes, unsigned extra);
 

@@ -232,6 +232,27 @@ TEST_F(OrderedTest, ACachedFilterOfAMappedFileOutlivesItsReader) {
   for (uint64_t n = 0; n < 4000; ++n) ASSERT_OK(ordered_->Get({}, Key(n * 2), &value));
 }
 
+// A table whose blocks would not shrink is compressed by its properties alone.
+TEST_F(OrderedTest, AGetReadsAMappedBlockOnce) {
+  options_.allow_mmap_reads = true;
+  options_.compression = rocksdb::kLZ4Compression;
+  Open();
+  Random random(Seed());
+  for (uint64_t n = 0; n < 400; ++n) {
+    std::string noise(200, '\0');
+    for (char& c : noise) c = static_cast<char>(random());
+    ASSERT_OK(ordered_->Put({}, Key(n * 2), noise));
+  }
+  ASSERT_OK(ordered_->Flush({}));
+  std::string value;
+  ASSERT_OK(ordered_->Get({}, Key(2), &value));
+  rocksdb::SetPerfLevel(rocksdb::kEnableCount);
+  rocksdb::get_perf_context()->Reset();
+  for (uint64_t n = 0; n < 400; ++n) ASSERT_OK(ordered_->Get({}, Key(n * 2), &value));
+  rocksdb::SetPerfLevel(rocksdb::kDisable);
+  EXPECT_EQ(400u, rocksdb::get_perf_context()->block_read_count);
+}
+
 // RocksDB's count of written bytes is that of the files.
 TEST_F(OrderedTest, WhatIsWrittenIsCountedOnce) {
   options_.statistics = rocksdb::CreateDBStatistics();

@@ -214,57 +214,62 @@ void RunIterator::CountDeferred(Went went) {
 
 // What the order filter says of the target, which may be in the table.
 RunIterator::Went RunIterator::AskOrder(Run* run) {
-  const Cached<OrderFilter> filter = run->table->Order(*read_options_);
-  if (!filter) return ReadAt(run, OrderedIterator::ReadFor::kUnfiltered);
-  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
-  std::string* const bound = BoundScratch();
-  const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
-  const Went went = GoTo(run, answer, *bound, OrderedIterator::ReadFor::kDirect);
-  if (answer != OrderAnswer::kHere && (went != Went::kOn || !run->is_entry)) CountDeferred(went);
+  std::optional<OrderAnswer> answer;
+  if (const Cached<OrderFilter> filter = run->table->Order(*read_options_)) {
+    const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+    std::string* const bound = BoundScratch();
+    answer = filter->Find(user_key.data(), user_key.size(), bound);
+    if (*answer == OrderAnswer::kBound) run->bound.Assign(*bound);
+  }
+  if (!answer.has_value()) return ReadAt(run, OrderedIterator::ReadFor::kUnfiltered);
+  const Went went = GoTo(run, *answer, OrderedIterator::ReadFor::kDirect);
+  if (*answer != OrderAnswer::kHere && (went != Went::kOn || !run->is_entry)) CountDeferred(went);
   return went;
 }
 
-// Where an order filter's answer leads.
-RunIterator::Went RunIterator::GoTo(Run* run, OrderAnswer answer, const std::string& bound,
-                                    OrderedIterator::ReadFor read) {
+// Where an order filter's answer leads; a bound is in run->bound. REQUIRES: no filter is held, whose place in the cache
+// a block that is read may need.
+RunIterator::Went RunIterator::GoTo(Run* run, OrderAnswer answer, OrderedIterator::ReadFor read) {
   switch (answer) {
     case OrderAnswer::kHere:
       return ReadAt(run, read);
     case OrderAnswer::kNone:
       return ToFile(run, run->file + 1);
     case OrderAnswer::kBound:
-      run->bound.Assign(bound);
       return ToBound(run, run->bound.slice());
   }
   return Went::kElsewhere;
 }
 
-// What the order filters of all pending runs say of the target, which is in none of their tables.
-void RunIterator::AskPending() {
+// What the order filters of some runs say of the target. REQUIRES: count <= kAskedAtOnce.
+void RunIterator::AskTogether(const uint8_t* runs, size_t count, OrderAnswer* answers) {
   const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+  std::array<std::optional<Cached<OrderFilter>>, kAskedAtOnce> filters;
+  std::array<OrderSearch, kAskedAtOnce> searches;
+  for (size_t i = 0; i < count; ++i) {
+    filters[i].emplace(runs_[runs[i]].table->Order(*read_options_));
+    searches[i].Begin(filters[i]->get(), user_key.data(), user_key.size());
+  }
+  OrderSearch::Advance(searches.data(), count);
+  std::string* const bound = BoundScratch();
+  for (size_t i = 0; i < count; ++i) {
+    answers[i] = searches[i].Answer(bound);
+    if (answers[i] == OrderAnswer::kBound) runs_[runs[i]].bound.Assign(*bound);
+  }
+}
+
+// Where all pending runs go on, in none of whose tables the target is.
+void RunIterator::AskPending() {
   const size_t pending = pending_count_;
   pending_count_ = 0;
   for (size_t begin = 0; begin < pending; begin += kAskedAtOnce) {
-    const size_t end = std::min(pending, begin + kAskedAtOnce);
-    std::array<std::optional<Cached<OrderFilter>>, kAskedAtOnce> filters;
-    std::array<OrderSearch, kAskedAtOnce> searches;
-    std::array<Run*, kAskedAtOnce> asked;
-    size_t count = 0;
-    for (size_t i = begin; i < end; ++i) {
-      Run* const run = &runs_[pending_[i]];
-      filters[count].emplace(run->table->Order(*read_options_));
-      if (!*filters[count]) {
-        Took(run, ReadAt(run, OrderedIterator::ReadFor::kResolved));
-        continue;
-      }
-      searches[count].Begin(filters[count]->get(), user_key.data(), user_key.size());
-      asked[count++] = run;
-    }
-    OrderSearch::Advance(searches.data(), count);
-    std::string* const bound = BoundScratch();
+    const uint8_t* const runs = pending_ + begin;
+    const size_t count = std::min(pending - begin, kAskedAtOnce);
+    std::array<OrderAnswer, kAskedAtOnce> answers;
+    AskTogether(runs, count, answers.data());
     for (size_t i = 0; i < count; ++i) {
-      const OrderAnswer answer = searches[i].Answer(bound);
-      Took(asked[i], GoTo(asked[i], answer, *bound, OrderedIterator::ReadFor::kResolved));
+      Run* const run = &runs_[runs[i]];
+      Took(run, GoTo(run, answers[i], OrderedIterator::ReadFor::kResolved));
     }
   }
 }

@@ -111,7 +111,7 @@ class RunIterator : public port::TableIterator {
   bool BloomSaysMaybe(const Run& run, uint64_t hash) const;
   Went SeekTable(Run* run);
   Went AskOrder(Run* run);
-  Went GoTo(Run* run, OrderAnswer answer, const std::string& bound, OrderedIterator::ReadFor read);
+  Went GoTo(Run* run, OrderAnswer answer, OrderedIterator::ReadFor read);
   void CountDeferred(Went went);
   Went ReadAt(Run* run, OrderedIterator::ReadFor read);
   Went ReadBound(Run* run);
@@ -126,6 +126,7 @@ class RunIterator : public port::TableIterator {
   void Took(Run* run, Went went);
   void TookFirst(Went went);
   void NextOfEntry();
+  void AskTogether(const uint8_t* runs, size_t count, OrderAnswer* answers);
   void AskPending();
   void Settle(const rocksdb::Slice& otherwise);
   bool ShowPending();
