@@ -21,13 +21,17 @@ class VersionIterator final : public RunIterator {
  public:
   VersionIterator(rocksdb::Version* version, const rocksdb::ReadOptions& options,
                   const rocksdb::FileOptions& file_options, rocksdb::SequenceNumber sequence, rocksdb::Arena* arena,
-                  const Tables* runs, size_t count, bool sampled)
-      : RunIterator(&options, version->GetMutableCFOptions().prefix_extractor.get(), sequence, arena, runs, count,
-                    sampled),
+                  const Tables* runs, size_t count)
+      : RunIterator(&options, FamilyOf(version->GetMutableCFOptions()), sequence, arena, runs, count),
         version_(version),
         file_options_(file_options) {}
 
  private:
+  static Family FamilyOf(const rocksdb::MutableCFOptions& options) {
+    return {options.prefix_extractor.get(), rocksdb::should_sample_file_read(),
+            options.max_sequential_skip_in_iterations > 0};
+  }
+
   rocksdb::InternalIterator* NewOwn(const rocksdb::ReadOptions& options,
                                     [[maybe_unused]] rocksdb::SequenceNumber sequence, rocksdb::Arena* arena) override {
     rocksdb::MergeIteratorBuilder builder(&version_->cfd()->internal_comparator(), arena, /*prefix_seek_mode=*/false,
@@ -71,9 +75,8 @@ bool AddRunIterator(rocksdb::Version* version, const rocksdb::ReadOptions& optio
   const size_t count = RunsOf(version, &runs);
   if (count == 0) return false;
   rocksdb::Arena* const arena = builder->GetArena();
-  const bool sampled = rocksdb::should_sample_file_read();
   auto* const iterator = new (arena->AllocateAligned(sizeof(VersionIterator)))
-      VersionIterator(version, options, file_options, sequence, arena, runs.data(), count, sampled);
+      VersionIterator(version, options, file_options, sequence, arena, runs.data(), count);
   if (options.ignore_range_deletions) {
     builder->AddIterator(iterator);
   } else {

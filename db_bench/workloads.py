@@ -283,7 +283,7 @@ class DbBench:
 class KnownMixes(EngineBench):
     """Published mixes of operations (db_bench/mixes.h) on one load, by build/bin/engine_bench --mix."""
 
-    ENGINES = ("leveled_sub", "universal_16_sub", "ordered", "trie")
+    ENGINES = ("leveled_sub", "universal_16_sub", "ordered_trie", "trie")
     KEY_ORDER = ENGINES[:3]
 
     def __init__(self, summary, mixes, *flags, engines=ENGINES):

@@ -642,4 +642,17 @@ void KeyCode::Decode(const KeyBits& data, uint64_t bits, const char* near, size_
   }
 }
 
+bool KeyCode::DecodeAbove(const KeyBits& data, uint64_t bits, const char* near, size_t near_size,
+                          std::string* out) const {
+  const size_t begin = out->size();
+  Decode(data, bits, near, near_size, out);
+  // These bits are those of the bytes.
+  if (plain()) return true;
+  // The bits lie in the part of what was decoded, or behind all of that: the next key of its length is above.
+  while (out->size() > begin && static_cast<uint8_t>(out->back()) == UINT8_MAX) out->pop_back();
+  if (out->size() == begin) return false;
+  out->back() = static_cast<char>(out->back() + 1);
+  return true;
+}
+
 }  // namespace cairn

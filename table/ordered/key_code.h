@@ -104,6 +104,9 @@ class KeyCode {
   // Appends a key that is not above any whose bits are at or above the first `bits` bits of `data`, and as near to them
   // as whole bytes are. It is quick if it begins as `near` does.
   void Decode(const KeyBits& data, uint64_t bits, const char* near, size_t near_size, std::string* out) const;
+  // The same from above: appends a key above all whose bits are below these bits, behind which 0 bits follow. False,
+  // and the end of *out is undefined, if there is no key so high.
+  bool DecodeAbove(const KeyBits& data, uint64_t bits, const char* near, size_t near_size, std::string* out) const;
 
  private:
   // Frequencies of bytes, of 2^16: every byte has `base`, those in `set` more.

@@ -174,7 +174,14 @@ OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* boun
   OrderSearch search;
   search.Begin(this, target, size);
   OrderSearch::Advance(&search, 1);
-  return search.Answer(bound);
+  return search.Answer(OrderSide::kBehind, bound);
+}
+
+OrderAnswer OrderFilter::FindBefore(const char* target, size_t size, std::string* bound) const {
+  OrderSearch search;
+  search.Begin(this, target, size);
+  OrderSearch::Advance(&search, 1);
+  return search.Answer(OrderSide::kBefore, bound);
 }
 
 bool OrderFilter::MayContain(const char* key, size_t size) const {
@@ -209,12 +216,18 @@ void OrderSearch::Advance(OrderSearch* searches, size_t count) {
   }
 }
 
-OrderAnswer OrderSearch::Answer(std::string* bound) const {
+OrderAnswer OrderSearch::Answer(OrderSide side, std::string* bound) const {
   if (filter_ == nullptr) return OrderAnswer::kHere;
   if (next_ > 0) {
     const OrderAnswer answer =
-        filter_->segments_[next_ - 1].AnswerAt(place_, target_, size_, filter_->least_key_bytes_, bound);
+        filter_->segments_[next_ - 1].AnswerAt(place_, target_, size_, filter_->least_key_bytes_, side, bound);
     if (answer != OrderAnswer::kNone) return answer;
+  }
+  if (side == OrderSide::kBefore) {
+    if (next_ <= 1) return OrderAnswer::kNone;
+    // All of its keys are above the target, and those of the segments before are below its start.
+    *bound = filter_->StartOf(next_ - 1);
+    return OrderAnswer::kBound;
   }
   if (next_ == filter_->segments_.size()) return OrderAnswer::kNone;
   *bound = filter_->StartOf(next_);

@@ -1,11 +1,12 @@
-// The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/design/ordered.md
-// describes the bytes and why the bound holds.
+// The order filter: for any key, without I/O, a lower bound of the next key that a table holds, and an upper bound of
+// the last key before. docs/design/ordered.md describes the bytes and why the bounds hold.
 //
 // It is a row of segments (order_segment.h), each behind the key that it starts at. A builder holds the keys of one.
 //
 // Invariants
 //   (1) A segment's start is above the last key of the segment before, and at or below its own first key.
-//   (2) A bound is above the target and at or below the table's next key.
+//   (2) A bound behind a target is above it and at or below the table's next key. One before a target is at or below
+//       it and above the table's last key before.
 //
 // Needs nothing of RocksDB. Keys are in bytewise order.
 //
@@ -72,6 +73,8 @@ class OrderFilter {
 
   // Replaces *bound if the answer is kBound.
   OrderAnswer Find(const char* target, size_t size, std::string* bound) const;
+  // The same for the last key at or below the target.
+  OrderAnswer FindBefore(const char* target, size_t size, std::string* bound) const;
 
   // False if the table has not this key.
   bool MayContain(const char* key, size_t size) const;
@@ -104,8 +107,8 @@ class OrderSearch {
   void Begin(const OrderFilter* filter, const char* target, size_t size);
   // Searches that have begun: as far as they go without an answer.
   static void Advance(OrderSearch* searches, size_t count);
-  // As OrderFilter::Find. REQUIRES: Advance().
-  OrderAnswer Answer(std::string* bound) const;
+  // As OrderFilter::Find or FindBefore. REQUIRES: Advance().
+  OrderAnswer Answer(OrderSide side, std::string* bound) const;
 
  private:
   const OrderFilter* filter_ = nullptr;

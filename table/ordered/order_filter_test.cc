@@ -124,7 +124,23 @@ std::string Target(const KeySet& set, const std::vector<std::string>& keys, Rand
   return target;
 }
 
-// Fails unless the answer is right; says whether the filter could tell.
+// Fails unless the answer is right.
+OrderAnswer CheckBefore(const OrderFilter& filter, const Keys& keys, const std::string& target) {
+  std::string bound = "unset";
+  const OrderAnswer answer = filter.FindBefore(target.data(), target.size(), &bound);
+  auto behind = keys.upper_bound(target);
+  if (answer == OrderAnswer::kNone) {
+    EXPECT_EQ(keys.begin(), behind) << ::testing::PrintToString(target);
+  } else if (answer == OrderAnswer::kBound) {
+    EXPECT_LE(bound, target);
+    if (behind != keys.begin()) {
+      EXPECT_LT(*--behind, bound) << ::testing::PrintToString(target);
+    }
+  }
+  return answer;
+}
+
+// Fails unless the answers are right; says whether the filter could tell what is behind.
 OrderAnswer Check(const OrderFilter& filter, const Keys& keys, size_t least, const std::string& target) {
   std::string bound = "unset";
   const OrderAnswer answer = filter.Find(target.data(), target.size(), &bound);
@@ -142,6 +158,7 @@ OrderAnswer Check(const OrderFilter& filter, const Keys& keys, size_t least, con
       EXPECT_LE(bound, *next) << ::testing::PrintToString(target);
     }
   }
+  CheckBefore(filter, keys, target);
   return answer;
 }
 
@@ -207,18 +224,22 @@ TEST_P(OrderFilterTest, KnowsMost) {
   ASSERT_FALSE(bytes.empty());
   OrderFilter filter;
   ASSERT_EQ(nullptr, filter.Open(bytes.data(), bytes.size()));
-  size_t absent = 0, unknown = 0;
+  size_t absent = 0, unknown = 0, unknown_before = 0;
   for (int i = 0; i < 20000; ++i) {
     const std::string target = GetParam().draw(&random);
     if (keys.count(target) != 0) continue;
     ++absent;
     std::string bound;
     if (filter.Find(target.data(), target.size(), &bound) == OrderAnswer::kHere) ++unknown;
+    if (filter.FindBefore(target.data(), target.size(), &bound) == OrderAnswer::kHere) ++unknown_before;
   }
   const double share = absent == 0 ? 0 : static_cast<double>(unknown) / static_cast<double>(absent);
-  printf("%s: %zu keys, %.2f bits per key, %zu groups, unknown %.4f of %zu\n", GetParam().name, keys.size(),
-         static_cast<double>(bytes.size()) * 8 / static_cast<double>(keys.size()), filter.groups(), share, absent);
+  printf("%s: %zu keys, %.2f bits per key, %zu groups, unknown %.4f of %zu, before %zu\n", GetParam().name, keys.size(),
+         static_cast<double>(bytes.size()) * 8 / static_cast<double>(keys.size()), filter.groups(), share, absent,
+         unknown_before);
   EXPECT_LE(share, GetParam().most_unknown);
+  // A key's kept bits tell as much of what is behind it as of what is before.
+  EXPECT_LE(unknown_before, 2 * unknown + absent / 50);
 }
 
 TEST_P(OrderFilterTest, AnyBytesAreReadWithinBounds) {
@@ -242,6 +263,7 @@ TEST_P(OrderFilterTest, AnyBytesAreReadWithinBounds) {
       const std::string target = Target(GetParam(), list, &random);
       std::string bound;
       filter.Find(target.data(), target.size(), &bound);
+      filter.FindBefore(target.data(), target.size(), &bound);
     }
   }
 }
@@ -327,8 +349,12 @@ TEST_P(OrderFilterTest, SearchesTogetherAnswerAsAlone) {
     OrderSearch::Advance(searches.data(), searches.size());
     for (size_t i = 0; i < filters.size(); ++i) {
       std::string bound = "unset", alone = "unset";
-      const OrderAnswer answer = searches[i].Answer(&bound);
+      const OrderAnswer answer = searches[i].Answer(OrderSide::kBehind, &bound);
       ASSERT_EQ(filters[i].Find(target.data(), target.size(), &alone), answer);
+      ASSERT_EQ(alone, bound);
+      bound = alone = "unset";
+      const OrderAnswer before = searches[i].Answer(OrderSide::kBefore, &bound);
+      ASSERT_EQ(filters[i].FindBefore(target.data(), target.size(), &alone), before);
       ASSERT_EQ(alone, bound);
     }
   }

@@ -196,6 +196,11 @@ size_t CommonBytes(const char* a, size_t a_size, const char* b, size_t b_size) {
   return at;
 }
 
+// Of bytes that end with a guard.
+KeyBits BitsOf(const std::string& guarded) {
+  return {reinterpret_cast<const uint8_t*>(guarded.data()), guarded.size() - kKeyBitsGuard};
+}
+
 class SegmentBuilder {
  public:
   SegmentBuilder(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes)
@@ -549,6 +554,7 @@ struct OrderSegment::Target {
   size_t least;  // bytes of a bound
   KeyBits whole;
   KeyBits rest;  // behind the segment's prefix
+  bool before;   // the side
   std::string* bound;
 };
 
@@ -681,18 +687,36 @@ OrderAnswer OrderSegment::EndBound(const Target& target, const KeyBits& data, ui
   return OrderAnswer::kBound;
 }
 
+// All keys before the target have lower bits than these.
+OrderAnswer OrderSegment::EndBoundBefore(const Target& target, const KeyBits& data, uint64_t bits) const {
+  std::string* const bound = target.bound;
+  bound->assign(target.key, shared_bytes_);
+  if (!code_.DecodeAbove(data, bits, target.key + shared_bytes_, target.size - shared_bytes_, bound)) {
+    return OrderAnswer::kHere;
+  }
+  while (bound->size() > shared_bytes_ && bound->back() == '\0') bound->pop_back();
+  if (bound->size() < target.least) bound->resize(target.least);
+  // What was decoded is exact to a part of a byte.
+  const bool is_above = bound->compare(0, std::string::npos, target.key, target.size) > 0;
+  return is_above ? OrderAnswer::kHere : OrderAnswer::kBound;
+}
+
+// A group's anchor with the segment's prefix, and a guard. REQUIRES: FindShared.
+std::string OrderSegment::AnchorOf(const Record& record) const {
+  std::string bits(reinterpret_cast<const char*>(prefix_), prefix_bytes_);
+  bits.append(reinterpret_cast<const char*>(record.shared), record.shared_bytes);
+  bits.append(reinterpret_cast<const char*>(record.suffix), record.suffix_bytes);
+  bits.append(kKeyBitsGuard, '\0');
+  return bits;
+}
+
 OrderAnswer OrderSegment::BoundAt(size_t group, const Target& target) const {
   if (group >= groups_) return OrderAnswer::kNone;
   if (target.bound == nullptr) return OrderAnswer::kBound;
   Record record;
   if (!ReadRecord(group, &record) || !FindShared(group, &record)) return OrderAnswer::kHere;
-  std::string bits(reinterpret_cast<const char*>(prefix_), prefix_bytes_);
-  bits.append(reinterpret_cast<const char*>(record.shared), record.shared_bytes);
-  bits.append(reinterpret_cast<const char*>(record.suffix), record.suffix_bytes);
-  const size_t size = bits.size();
-  bits.append(kKeyBitsGuard, '\0');
-  return EndBound(target, {reinterpret_cast<const uint8_t*>(bits.data()), size},
-                  prefix_bytes_ * 8 + record.anchor_bits);
+  const std::string bits = AnchorOf(record);
+  return EndBound(target, BitsOf(bits), prefix_bytes_ * 8 + record.anchor_bits);
 }
 
 void OrderSegment::PrefetchGroups() const {
@@ -728,19 +752,22 @@ void OrderSegment::Locate(const char* key, size_t size, Place* place) const {
   if (place->at == Place::At::kInGroup) PrefetchRecord(place->group);
 }
 
-OrderAnswer OrderSegment::AnswerAt(const Place& place, const char* key, size_t size, size_t least,
+OrderAnswer OrderSegment::AnswerAt(const Place& place, const char* key, size_t size, size_t least, OrderSide side,
                                    std::string* bound) const {
-  const Target target{key, size, least, place.bits.bits(), place.rest, bound};
+  const bool before = side == OrderSide::kBefore;
+  const Target target{key, size, least, place.bits.bits(), place.rest, before, bound};
   switch (place.at) {
     case Place::At::kAbove:
-      return OrderAnswer::kNone;
+      // A target between two segments is rare.
+      return before ? OrderAnswer::kHere : OrderAnswer::kNone;
     case Place::At::kBelow:
+      if (before) return OrderAnswer::kNone;
       if (bound == nullptr) return OrderAnswer::kBound;
       bound->assign(reinterpret_cast<const char*>(shared_), shared_bytes_);
       if (bound->size() < least) bound->resize(least);
       return OrderAnswer::kBound;
     case Place::At::kBefore:
-      return BoundAt(0, target);
+      return before ? OrderAnswer::kNone : BoundAt(0, target);
     case Place::At::kInGroup:
       break;
   }
@@ -753,7 +780,7 @@ OrderAnswer OrderSegment::AnswerAt(const Place& place, const char* key, size_t s
   } else if (FindShared(place.group, &record)) {
     answer = FindBranch(target, record, CommonWithAnchor(target.rest, record), &beyond);
   }
-  return beyond ? BoundAt(place.group + 1, target) : answer;
+  return beyond && !before ? BoundAt(place.group + 1, target) : answer;
 }
 
 // Whether the target begins with the first `bits` bits of a group's anchor. False, too, for a group that makes no
@@ -779,10 +806,15 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, size_t group, Record*
   const uint8_t* const low = cursor.Take((count * low_bits + 7) / 8);
   const uint8_t* const high = cursor.Take((high_bits + 7) / 8);
   if (high == nullptr) return OrderAnswer::kHere;
+  const auto is_one = [&](uint64_t bit) { return (high[bit >> 3] >> (bit & 7) & 1) != 0; };
+  const auto low_of = [&](uint64_t i) { return LoadBits(low, i * low_bits) & LowMask(low_bits); };
+  const auto number_at = [&](uint64_t bit, uint64_t i) { return first + ((bit - i) << low_bits | low_of(i)); };
   // The anchor is at or below the target: what has not the group's prefix is above all of it.
   if (!HasPrefix(target.rest, prefix, group, record)) {
     *beyond = true;
-    return OrderAnswer::kHere;
+    if (!target.before || count == 0 || high_bits < count || !FindShared(group, record)) return OrderAnswer::kHere;
+    const std::string anchor = AnchorOf(*record);
+    return NumberBefore(target, BitsOf(anchor), prefix, number_at(high_bits - 1, count - 1), shift);
   }
   const uint64_t number = target.rest.Window(prefix) >> shift;
   const uint64_t wanted = number - first;
@@ -790,7 +822,8 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, size_t group, Record*
   const uint64_t wanted_high = wanted >> low_bits, wanted_low = wanted & LowMask(low_bits);
   if (high_bits < count || wanted_high > high_bits - count) {
     *beyond = true;
-    return OrderAnswer::kHere;
+    if (!target.before || count == 0 || high_bits < count) return OrderAnswer::kHere;
+    return NumberBefore(target, target.whole, prefix, number_at(high_bits - 1, count - 1), shift);
   }
   // About where its low bits are, which are fetched while their place is counted.
   __builtin_prefetch(low + wanted_high * count / (high_bits - count + 1) * low_bits / 8);
@@ -798,8 +831,6 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, size_t group, Record*
   uint64_t at = 0;
   if (wanted_high > 0 && !FindZero(high, high_bits, high_bits - count, wanted_high - 1, &at)) return OrderAnswer::kHere;
   uint64_t index = at - wanted_high;
-  const auto is_one = [&](uint64_t bit) { return (high[bit >> 3] >> (bit & 7) & 1) != 0; };
-  const auto low_of = [&](uint64_t i) { return LoadBits(low, i * low_bits) & LowMask(low_bits); };
   while (at < high_bits && index < count && is_one(at)) {
     const uint64_t value = low_of(index);
     if (value == wanted_low) return OrderAnswer::kHere;
@@ -807,17 +838,89 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, size_t group, Record*
     ++at;
     ++index;
   }
+  if (target.before) {
+    while (at > 0 && !is_one(at - 1)) --at;
+    if (at == 0 || index == 0 || index > count) return OrderAnswer::kHere;
+    return NumberBefore(target, target.whole, prefix, number_at(at - 1, index - 1), shift);
+  }
   while (at < high_bits && !is_one(at)) ++at;
   if (at >= high_bits || index >= count) {
     *beyond = true;
     return OrderAnswer::kHere;
   }
-  const uint64_t found = first + ((at - index) << low_bits | low_of(index));
+  const uint64_t found = number_at(at, index);
   if (target.bound == nullptr) return OrderAnswer::kBound;
   BoundBits bits(target.whole, prefix_bytes_ * 8 + prefix, 64);
   bits.Append(found << shift, 64 - shift);
   return EndBound(target, bits.bits(), bits.size());
 }
+
+// `number` is that of the last key below the target. The first `prefix` bits behind the segment's prefix are those of
+// `with_prefix`.
+OrderAnswer OrderSegment::NumberBefore(const Target& target, const KeyBits& with_prefix, uint64_t prefix,
+                                       uint64_t number, unsigned shift) const {
+  const uint64_t next = (number + 1) << shift;
+  if (next >> shift != number + 1 || next == 0) return OrderAnswer::kHere;
+  BoundBits bits(with_prefix, prefix_bytes_ * 8 + prefix, 64);
+  bits.Append(next, 64 - shift);
+  return EndBoundBefore(target, bits.bits(), bits.size());
+}
+
+namespace {
+
+// An entry below a target, from the bit on in which they differ: the target has a 1 there.
+class TailBelow {
+ public:
+  // Nothing is known behind that bit.
+  explicit TailBelow(uint64_t common) : common_(common) {}
+  // The bits of an anchor from there on.
+  void SetBits(uint64_t window, uint64_t bits) { Set(window, bits); }
+
+  // To the next entry: it has `shares` bits of the one before, more than that has of the target, then a 1 and a label.
+  void Follow(const uint8_t* bits, uint64_t label, uint64_t label_bits, uint64_t shares) {
+    const uint64_t kept = shares - common_;
+    if (kept >= known_) return;  // what is known of it is the same
+    const uint64_t window = (window_ & ~(~uint64_t{0} >> kept)) | uint64_t{1} << (63 - kept);
+    Set(window, kept + 1);
+    Append(bits, label, label_bits, 0);
+  }
+  // To an entry that has `common` bits of the target, the last of them in its label from bit `from` on.
+  void Restart(const uint8_t* bits, uint64_t label, uint64_t label_bits, uint64_t from, uint64_t common) {
+    common_ = common;
+    Set(0, 0);
+    Append(bits, label, label_bits, from);
+    if (known_ == 0) known_ = 1;
+  }
+
+  uint64_t common() const { return common_; }
+  // As many bits above all that begins as the entry does.
+  uint64_t above() const { return window_ + (uint64_t{1} << (64 - known_)); }
+  unsigned known() const { return known_; }
+
+ private:
+  void Set(uint64_t window, uint64_t bits) {
+    known_ = static_cast<unsigned>(std::min<uint64_t>(bits, 64));
+    window_ = known_ == 0 ? 0 : window & ~uint64_t{0} << (64 - known_);
+  }
+  // A label is pieces of 32 bits, each a number whose highest bit is the key's first.
+  void Append(const uint8_t* bits, uint64_t label, uint64_t label_bits, uint64_t from) {
+    for (uint64_t done = from / 32 * 32; done < label_bits && known_ < 64; done += 32) {
+      const auto take = static_cast<unsigned>(std::min<uint64_t>(32, label_bits - done));
+      const unsigned skipped = static_cast<unsigned>(done < from ? std::min<uint64_t>(from - done, take) : 0);
+      const unsigned used = take - skipped;
+      if (used == 0) continue;
+      const uint64_t piece = (LoadBits(bits, label + done) & LowMask(used)) << (64 - used);
+      window_ |= piece >> known_;
+      known_ = std::min(known_ + used, 64u);
+    }
+  }
+
+  uint64_t common_;
+  uint64_t window_ = 0;  // of the entry, from bit common_ on, the first bit highest
+  unsigned known_ = 1;   // bits of it
+};
+
+}  // namespace
 
 OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const {
   Cursor cursor(record.body + 1, record.end);
@@ -831,6 +934,16 @@ OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record,
   uint64_t rise = kept - shares - 1 - extra_;
   bool cut = false;
   uint64_t at = 0;
+  TailBelow tail(common);  // of the entry before, which only a bound before the target needs
+  if (target.before && common >= record.shared_bytes * 8) {
+    const KeyBits suffix{record.suffix, record.suffix_bytes};
+    tail.SetBits(suffix.Window(common - record.shared_bytes * 8), record.anchor_bits - common);
+  }
+  const auto answer_before = [&] {
+    BoundBits bound(target.whole, prefix_bytes_ * 8 + tail.common(), 64);
+    bound.Append(tail.above(), tail.known());
+    return EndBoundBefore(target, bound.bits(), bound.size());
+  };
   // The target is above the entry before, with which it has `common` bits in common.
   for (uint64_t i = 1; i < entries; ++i) {
     if (cut || rise == 0) {
@@ -852,7 +965,10 @@ OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record,
     if (at > bits_end) return OrderAnswer::kHere;
     kept = shares + 1 + label_bits;
     // It follows the entry before beyond the place where the target leaves that.
-    if (shares > common) continue;
+    if (shares > common) {
+      if (target.before) tail.Follow(bits, label, label_bits, shares);
+      continue;
+    }
     bool above = shares < common;
     // Both have a 1 where the target leaves the entry before.
     if (!above) ++common;
@@ -871,7 +987,11 @@ OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record,
       break;
     }
     if (!above && common >= kept) return OrderAnswer::kHere;
-    if (!above) continue;
+    if (!above) {
+      if (target.before) tail.Restart(bits, label, label_bits, common - shares - 1, common);
+      continue;
+    }
+    if (target.before) return answer_before();
     if (target.bound == nullptr) return OrderAnswer::kBound;
     // The target's bits up to where the entry leaves it, a 1, and the entry's own.
     BoundBits bound(target.whole, prefix_bytes_ * 8 + shares, 1 + label_bits);
@@ -884,7 +1004,7 @@ OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record,
     return EndBound(target, bound.bits(), bound.size());
   }
   *beyond = true;
-  return OrderAnswer::kHere;
+  return target.before ? answer_before() : OrderAnswer::kHere;
 }
 
 }  // namespace cairn

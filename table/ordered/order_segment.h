@@ -26,10 +26,14 @@
 
 namespace cairn {
 
+// Which keys are asked for: the next one at or above the target, or the last one at or below it.
+enum class OrderSide { kBehind, kBefore };
+
 enum class OrderAnswer {
-  kNone,   // no key is at or above the target
-  kBound,  // the next key is at or above the bound, which is above the target
-  kHere,   // there may be a key at the target, or so close above it that only the table can tell
+  kNone,   // there is no key on that side
+  kBound,  // behind: the next key is at or above the bound, which is above the target; before: the last key is below
+           // the bound, which is at or below the target
+  kHere,   // there may be a key at the target, or so close to it that only the table can tell
 };
 
 // Keys in order, each once; what they begin with is held once.
@@ -101,14 +105,16 @@ class OrderSegment {
   OrderAnswer Find(const char* key, size_t size, size_t least, std::string* bound) const {
     Place place;
     Locate(key, size, &place);
-    return AnswerAt(place, key, size, least, bound);
+    return AnswerAt(place, key, size, least, OrderSide::kBehind, bound);
   }
 
   // Find() in steps. Each asks the memory for what the next one reads, so that searches in several segments wait
   // together.
   void PrefetchGroups() const;
   void Locate(const char* key, size_t size, Place* place) const;
-  OrderAnswer AnswerAt(const Place& place, const char* key, size_t size, size_t least, std::string* bound) const;
+  // REQUIRES: bound is not null for kBefore.
+  OrderAnswer AnswerAt(const Place& place, const char* key, size_t size, size_t least, OrderSide side,
+                       std::string* bound) const;
 
   size_t groups() const { return groups_; }
   size_t memory() const { return sizeof(*this) + code_.memory(); }
@@ -125,9 +131,13 @@ class OrderSegment {
   void PrefetchRecord(size_t group) const;
   bool HasPrefix(const KeyBits& target, uint64_t bits, size_t group, Record* record) const;
   OrderAnswer FindNumber(const Target& target, size_t group, Record* record, bool* beyond) const;
+  OrderAnswer NumberBefore(const Target& target, const KeyBits& with_prefix, uint64_t prefix, uint64_t number,
+                           unsigned shift) const;
   OrderAnswer FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
   OrderAnswer BoundAt(size_t group, const Target& target) const;
   OrderAnswer EndBound(const Target& target, const KeyBits& data, uint64_t bits) const;
+  OrderAnswer EndBoundBefore(const Target& target, const KeyBits& data, uint64_t bits) const;
+  std::string AnchorOf(const Record& record) const;
 
   size_t groups_ = 0;
   unsigned extra_ = 0;

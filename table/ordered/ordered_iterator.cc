@@ -103,12 +103,22 @@ void OrderedIterator::ToFirst() {
   Inner()->SeekToFirst();
 }
 
-void OrderedIterator::ReadAt(const Slice& target, ReadFor read) {
+void OrderedIterator::BeginRead(ReadFor read) {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
   ++(read == ReadFor::kResolved ? stats_.resolved : read == ReadFor::kUnfiltered ? stats_.unfiltered : stats_.direct);
   read_ = read;
+}
+
+void OrderedIterator::ReadAt(const Slice& target, ReadFor read) {
+  BeginRead(read);
   Read(target);
+}
+
+void OrderedIterator::ReadBefore(const Slice& target, ReadFor read) {
+  BeginRead(read);
+  state_ = State::kTable;
+  Inner()->SeekForPrev(target);
 }
 
 void OrderedIterator::ReadFirst() {

@@ -79,11 +79,12 @@ class OrderedIterator final : public port::TableIterator {
   void SetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
 
   // For RunIterator, which asks the filters of all tables itself and then for entries: forward to the first one at or
-  // above the internal key, or of the table.
+  // above the internal key, or of the table; or back to the last one at or below the key.
   enum class ReadFor { kUsed, kAtHand, kResolved, kDirect, kUnfiltered };
   void ReadAt(const rocksdb::Slice& target, ReadFor read);
   void ReadFirst();
-  // The same if the block is in memory; false: it is not, and the iterator is nowhere.
+  void ReadBefore(const rocksdb::Slice& target, ReadFor read);
+  // As ReadAt if the block is in memory; false: it is not, and the iterator is nowhere.
   bool ReadInMemory(const rocksdb::Slice& target);
   // Whether the target lies in the current entry's block, at it or behind.
   bool HasAtHand(const rocksdb::Slice& target) const { return state_ == State::kCursor && cursor_.IsInBlock(target); }
@@ -106,6 +107,7 @@ class OrderedIterator final : public port::TableIterator {
 
   rocksdb::InternalIterator* Inner();
   bool Moved(BlockCursor::Result result);
+  void BeginRead(ReadFor read);
   void Read(const rocksdb::Slice& target);
   void ToFirst();
   void SeekInner(const rocksdb::Slice& target);

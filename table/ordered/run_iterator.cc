@@ -36,6 +36,12 @@ int Compare(uint64_t a_window, const Slice& a, uint64_t b_window, const Slice& b
   return a.compare(b);
 }
 
+// The least key above another.
+void AssignBehind(const Slice& user_key, KeyBuffer* key) {
+  key->Assign(user_key);
+  key->Replace(user_key.size(), "", 1);
+}
+
 template <typename T>
 T* ArrayIn(rocksdb::Arena* arena, size_t count) {
   return reinterpret_cast<T*>(arena->AllocateAligned(count * sizeof(T)));
@@ -57,15 +63,13 @@ bool RunIterator::Serves(const rocksdb::ReadOptions& read_options, const rocksdb
   return prefix_extractor == nullptr || (read_options.total_order_seek && !read_options.prefix_same_as_start);
 }
 
-RunIterator::RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb::SliceTransform* prefix_extractor,
-                         rocksdb::SequenceNumber sequence, rocksdb::Arena* arena, const Tables* runs, size_t count,
-                         bool sampled)
+RunIterator::RunIterator(const rocksdb::ReadOptions* read_options, const Family& family,
+                         rocksdb::SequenceNumber sequence, rocksdb::Arena* arena, const Tables* runs, size_t count)
     : read_options_(read_options),
-      prefix_extractor_(prefix_extractor),
+      family_(family),
       arena_(arena),
       runs_(ArrayIn<Run>(arena, count)),
       count_(count),
-      sampled_(sampled),
       heap_(ArrayIn<Placed>(arena, count)),
       pending_(ArrayIn<uint8_t>(arena, count)),
       deletions_up_to_(sequence) {
@@ -88,19 +92,20 @@ void RunIterator::Publish() {
 }
 
 // Starts a seek: no run is anywhere.
-void RunIterator::Begin() {
+void RunIterator::Begin(bool back) {
   if (++unpublished_ >= kPublishSeeks) Publish();
   for (size_t i = 0; i < count_; ++i) {
     if (runs_[i].scan != nullptr) runs_[i].scan->Begin();
   }
   heap_size_ = pending_count_ = 0;
   elsewhere_ = false;
+  back_ = back;
   at_ = At::kNowhere;
   status_ = Status::OK();
 }
 
 // The table that target_ lies in, or the first one behind it.
-size_t RunIterator::FileOf(const Run& run) const {
+size_t RunIterator::FirstFile(const Run& run) const {
   const Slice target = target_.slice(), user_key = rocksdb::ExtractUserKey(target);
   const uint64_t tag = rocksdb::ExtractInternalKeyFooter(target);
   size_t low = 0;
@@ -117,12 +122,38 @@ size_t RunIterator::FileOf(const Run& run) const {
   return low;
 }
 
+// The table that target_ lies in, or the last one before it; tables.count if there is none.
+size_t RunIterator::LastFile(const Run& run) const {
+  const Slice target = target_.slice(), user_key = rocksdb::ExtractUserKey(target);
+  const uint64_t tag = rocksdb::ExtractInternalKeyFooter(target);
+  size_t low = 0;
+  for (size_t high = run.tables.count; low < high;) {
+    const size_t middle = (low + high) / 2;
+    const Slice smallest = run.tables.files[middle].smallest_key, smallest_user = rocksdb::ExtractUserKey(smallest);
+    const int order = Compare(WindowOf(smallest_user), smallest_user, target_window_, user_key);
+    if (order < 0 || (order == 0 && rocksdb::ExtractInternalKeyFooter(smallest) >= tag)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low == 0 ? run.tables.count : low - 1;
+}
+
+// Whether target_ lies before the first user key of the run's table or, on the way back, behind the last one.
+bool RunIterator::IsBetweenFiles(const Run& run) const {
+  const rocksdb::FdWithKeyRange& file = run.tables.files[run.file];
+  const Slice edge = rocksdb::ExtractUserKey(back_ ? file.largest_key : file.smallest_key);
+  const int order = Compare(target_window_, rocksdb::ExtractUserKey(target_.slice()), WindowOf(edge), edge);
+  return back_ ? order > 0 : order < 0;
+}
+
 // Finds the table's reader; false if there is none that serves.
 bool RunIterator::Open(Run* run) const {
   const rocksdb::FdWithKeyRange& file = run->tables.files[run->file];
   run->table = OrderedTableProbe::Of(port::PinnedReaderOf(file.fd));
   if (run->table == nullptr || !run->table->has_entries_only()) return false;
-  if (sampled_) port::SampleRead(file.file_metadata, port::ReadFound::kValue);
+  if (family_.sampled) port::SampleRead(file.file_metadata, port::ReadFound::kValue);
   return true;
 }
 
@@ -134,7 +165,7 @@ OrderedIterator* RunIterator::Scan(Run* run) {
   if (follows) run->scan->GetReadaheadState(&readahead);
   EndScan(run);
   if (run->place == nullptr) run->place = arena_->AllocateAligned(sizeof(OrderedIterator));
-  run->scan = run->table->NewScan(*read_options_, prefix_extractor_, run->place);
+  run->scan = run->table->NewScan(*read_options_, family_.prefix_extractor, run->place);
   run->scan_file = run->file;
   if (pinned_ != nullptr) run->scan->SetPinnedItersMgr(pinned_);
   if (follows) run->scan->SetReadaheadState(&readahead);
@@ -168,13 +199,25 @@ RunIterator::Went RunIterator::ToEntry(Run* run) {
     status_ = s;
     return Went::kElsewhere;
   }
-  return scan->UpperBoundCheckResult() == IterBoundCheck::kOutOfBound ? Went::kPastBound : ToFile(run, run->file + 1);
+  const bool out_of_bound = !back_ && scan->UpperBoundCheckResult() == IterBoundCheck::kOutOfBound;
+  return out_of_bound ? Went::kPastBound : ToNextFile(run);
+}
+
+// Whether nobody asks for what lies behind a placeholder of this key, or before it.
+bool RunIterator::IsPastBound(const Slice& user_key) const {
+  const Slice* const bound = back_ ? read_options_->iterate_lower_bound : read_options_->iterate_upper_bound;
+  if (bound == nullptr) return false;
+  return back_ ? user_key.compare(*bound) <= 0 : user_key.compare(*bound) >= 0;
 }
 
 // `user_key` stays as long as the run is there.
-RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key) const {
-  const Slice* const upper_bound = read_options_->iterate_upper_bound;
-  if (upper_bound != nullptr && user_key.compare(*upper_bound) >= 0) return Went::kPastBound;
+RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key) {
+  if (IsPastBound(user_key)) return Went::kPastBound;
+  // By (1). A bound before the target is at or below its user key.
+  if (back_ && rocksdb::ExtractInternalKeyFooter(target_.slice()) > kPlaceholderTag &&
+      user_key == rocksdb::ExtractUserKey(target_.slice())) {
+    return ReadBound(run);
+  }
   run->is_entry = false;
   run->user_key = user_key;
   run->tag = kPlaceholderTag;
@@ -182,27 +225,44 @@ RunIterator::Went RunIterator::ToBound(Run* run, const Slice& user_key) const {
   return Went::kOn;
 }
 
-// To the first key of a table, whose predecessor is through.
-RunIterator::Went RunIterator::ToFile(Run* run, size_t file) {
-  run->file = file;
-  if (file >= run->tables.count) return Went::kEnded;
-  const Slice smallest = rocksdb::ExtractUserKey(run->tables.files[file].smallest_key);
-  run->from_start = true;
-  // The table before may end with a newer entry of the same key, and a placeholder would sort before that.
-  if (file == 0 || rocksdb::ExtractUserKey(run->tables.files[file - 1].largest_key) != smallest) {
-    return ToBound(run, smallest);
+// To where steps come to the run's table.
+RunIterator::Went RunIterator::ToEdge(Run* run) {
+  const rocksdb::FdWithKeyRange& file = run->tables.files[run->file];
+  run->at_edge = true;
+  if (!back_) return ToBound(run, rocksdb::ExtractUserKey(file.smallest_key));
+  AssignBehind(rocksdb::ExtractUserKey(file.largest_key), &run->bound);
+  return ToBound(run, run->bound.slice());
+}
+
+// The run's table is through.
+RunIterator::Went RunIterator::ToNextFile(Run* run) {
+  const size_t from = run->file;
+  if (from == (back_ ? 0 : run->tables.count - 1)) return Went::kEnded;
+  run->file = back_ ? from - 1 : from + 1;
+  // A table may end with a newer entry of the key that the one behind begins with, and a placeholder between them would
+  // sort before that, or behind this one.
+  const rocksdb::FdWithKeyRange* const lower = &run->tables.files[std::min(from, run->file)];
+  if (rocksdb::ExtractUserKey(lower[0].largest_key) != rocksdb::ExtractUserKey(lower[1].smallest_key)) {
+    return ToEdge(run);
   }
+  run->at_edge = true;
   return ReadBound(run);
 }
 
 RunIterator::Went RunIterator::ReadAt(Run* run, OrderedIterator::ReadFor read) {
-  Scan(run)->ReadAt(target_.slice(), read);
+  if (back_) {
+    Scan(run)->ReadBefore(target_.slice(), read);
+  } else {
+    Scan(run)->ReadAt(target_.slice(), read);
+  }
   return ToEntry(run);
 }
 
 RunIterator::Went RunIterator::ReadBound(Run* run) {
-  if (!run->from_start) return ReadAt(run, OrderedIterator::ReadFor::kResolved);
+  if (!run->at_edge) return ReadAt(run, OrderedIterator::ReadFor::kResolved);
   if (!Open(run)) return Went::kElsewhere;
+  // All of the table lies before the target of a step back.
+  if (back_) return ReadAt(run, OrderedIterator::ReadFor::kResolved);
   Scan(run)->ReadFirst();
   return ToEntry(run);
 }
@@ -218,7 +278,8 @@ RunIterator::Went RunIterator::AskOrder(Run* run) {
   if (const Cached<OrderFilter> filter = run->table->Order(*read_options_)) {
     const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
     std::string* const bound = BoundScratch();
-    answer = filter->Find(user_key.data(), user_key.size(), bound);
+    answer = back_ ? filter->FindBefore(user_key.data(), user_key.size(), bound)
+                   : filter->Find(user_key.data(), user_key.size(), bound);
     if (*answer == OrderAnswer::kBound) run->bound.Assign(*bound);
   }
   if (!answer.has_value()) return ReadAt(run, OrderedIterator::ReadFor::kUnfiltered);
@@ -234,7 +295,7 @@ RunIterator::Went RunIterator::GoTo(Run* run, OrderAnswer answer, OrderedIterato
     case OrderAnswer::kHere:
       return ReadAt(run, read);
     case OrderAnswer::kNone:
-      return ToFile(run, run->file + 1);
+      return ToNextFile(run);
     case OrderAnswer::kBound:
       return ToBound(run, run->bound.slice());
   }
@@ -251,9 +312,10 @@ void RunIterator::AskTogether(const uint8_t* runs, size_t count, OrderAnswer* an
     searches[i].Begin(filters[i]->get(), user_key.data(), user_key.size());
   }
   OrderSearch::Advance(searches.data(), count);
+  const OrderSide side = back_ ? OrderSide::kBefore : OrderSide::kBehind;
   std::string* const bound = BoundScratch();
   for (size_t i = 0; i < count; ++i) {
-    answers[i] = searches[i].Answer(bound);
+    answers[i] = searches[i].Answer(side, bound);
     if (answers[i] == OrderAnswer::kBound) runs_[runs[i]].bound.Assign(*bound);
   }
 }
@@ -288,13 +350,14 @@ bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
 // A table that may have the target. Where a Bloom filter says so, it nearly always has, and a block in memory tells
 // more than the order filter.
 RunIterator::Went RunIterator::SeekTable(Run* run) {
-  if (run->line != nullptr && Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
+  if (!back_ && run->line != nullptr && Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
   return AskOrder(run);
 }
 
-bool RunIterator::IsBefore(const Placed& a, const Placed& b) {
+bool RunIterator::IsBefore(const Placed& a, const Placed& b) const {
   const int order = Compare(a.window, a.run->user_key, b.window, b.run->user_key);
-  return order < 0 || (order == 0 && a.run->tag > b.run->tag);
+  if (order != 0) return (order < 0) != back_;
+  return back_ ? a.run->tag < b.run->tag : a.run->tag > b.run->tag;
 }
 
 void RunIterator::Push(Run* run) {
@@ -349,50 +412,66 @@ void RunIterator::Settle(const Slice& otherwise) {
 }
 
 void RunIterator::Seek(const Slice& target) {
-  if (scans_prepared_) return SeekOwn(target);
-  Begin();
+  Begin(false);
   target_.Assign(target);
-  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
-  target_window_ = WindowOf(user_key);
-  const uint64_t hash = BloomLines::HashOf(user_key);
+  SeekRuns();
+}
+
+// Finds each run's table for target_. Those that it lies in are opened and wait: in pending_, as many as it answers;
+// then the lines of their Bloom filters come. The others go to a bound. All is in vain if elsewhere_ is set.
+size_t RunIterator::OpenRuns(uint64_t hash) {
   for (size_t i = 0; i < count_; ++i) {
     Run* const run = &runs_[i];
-    run->file = FileOf(*run);
+    run->file = back_ ? LastFile(*run) : FirstFile(*run);
     if (run->file == run->tables.count) continue;
     const void* const reader = port::PinnedReaderOf(run->tables.files[run->file].fd);
     if (reader != nullptr) Prefetch(reader, sizeof(OrderedTableProbe));
   }
+  size_t in_table = 0;
   for (size_t i = 0; i < count_; ++i) {
     Run* const run = &runs_[i];
     if (run->file == run->tables.count) {
       ++stats_.past_end;
       continue;
     }
-    const Slice smallest = rocksdb::ExtractUserKey(run->tables.files[run->file].smallest_key);
-    if (Compare(target_window_, user_key, WindowOf(smallest), smallest) < 0) {
-      run->from_start = true;
-      const Went went = ToBound(run, smallest);
+    if (IsBetweenFiles(*run)) {
+      const Went went = ToEdge(run);
       CountDeferred(went);
       Took(run, went);
       continue;
     }
-    if (!Open(run)) return SeekOwn(target_.slice());
-    run->from_start = false;
+    if (!Open(run)) {
+      elsewhere_ = true;
+      return 0;
+    }
+    run->at_edge = false;
     run->line = nullptr;
     if (run->table->bloom().exist()) {
       run->line = run->table->bloom().LineOf(hash);
       run->table->bloom().Prefetch(run->line);
     }
-    pending_[pending_count_++] = static_cast<uint8_t>(i);
+    pending_[in_table++] = static_cast<uint8_t>(i);
   }
-  if (pending_count_ > 0) seeks_ = runs_[pending_[0]].table->seeks();
-  const size_t in_table = pending_count_;
-  pending_count_ = 0;
+  return in_table;
+}
+
+// To the first entry at or behind target_ or, on the way back, the last one at or before it.
+void RunIterator::SeekRuns() {
+  if (scans_prepared_ || (back_ && !family_.may_defer_back)) return SeekOwn(target_.slice());
+  const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
+  target_window_ = WindowOf(user_key);
+  const uint64_t hash = BloomLines::HashOf(user_key);
+  const size_t in_table = OpenRuns(hash);
+  if (elsewhere_) return Settle(target_.slice());
+  if (in_table > 0) seeks_ = runs_[pending_[0]].table->seeks();
+  // By (1). An empty key may not be in a filter.
+  const bool may_wait =
+      !user_key.empty() && (!back_ || rocksdb::ExtractInternalKeyFooter(target_.slice()) <= kPlaceholderTag);
   for (size_t i = 0; i < in_table; ++i) {
     Run* const run = &runs_[pending_[i]];
-    if (run->scan != nullptr && run->scan_file == run->file && run->scan->HasAtHand(target_.slice())) {
+    if (!back_ && run->scan != nullptr && run->scan_file == run->file && run->scan->HasAtHand(target_.slice())) {
       Took(run, ReadAt(run, OrderedIterator::ReadFor::kAtHand));
-    } else if (!user_key.empty() && !BloomSaysMaybe(*run, hash)) {  // an empty key may not be in a filter
+    } else if (may_wait && !BloomSaysMaybe(*run, hash)) {
       ++stats_.deferred;
       pending_[pending_count_++] = pending_[i];
     } else {
@@ -403,14 +482,16 @@ void RunIterator::Seek(const Slice& target) {
 }
 
 // The placeholder of the runs that have nothing at the target; false: an entry of the target comes first, or none of
-// them goes on within iterate_upper_bound.
+// them goes on within the bounds.
 bool RunIterator::ShowPending() {
   const Slice user_key = rocksdb::ExtractUserKey(target_.slice());
   if (heap_size_ > 0 && first()->is_entry && first()->user_key == user_key) return false;
-  placeholder_.Assign(user_key);
-  placeholder_.Replace(user_key.size(), "", 1);
-  const Slice* const upper_bound = read_options_->iterate_upper_bound;
-  if (upper_bound != nullptr && placeholder_.slice().compare(*upper_bound) >= 0) {
+  if (back_) {
+    placeholder_.Assign(user_key);
+  } else {
+    AssignBehind(user_key, &placeholder_);
+  }
+  if (IsPastBound(placeholder_.slice())) {
     stats_.deferred -= pending_count_;
     stats_.past_bound += pending_count_;
     pending_count_ = 0;
@@ -442,7 +523,7 @@ void RunIterator::ShowPlaceholder(At at) {
 }
 
 void RunIterator::SeekToFirst() {
-  Begin();
+  Begin(false);
   if (scans_prepared_) {
     at_ = At::kOwn;
     Own()->SeekToFirst();
@@ -450,19 +531,63 @@ void RunIterator::SeekToFirst() {
   }
   target_.Assign(Slice());
   for (size_t i = 0; i < count_; ++i) {
-    const Went went = ToFile(&runs_[i], 0);
+    runs_[i].file = 0;
+    const Went went = ToEdge(&runs_[i]);
     CountDeferred(went);
     Took(&runs_[i], went);
   }
   Settle(Slice());
 }
 
+void RunIterator::SeekForPrev(const Slice& target) {
+  Begin(true);
+  target_.Assign(target);
+  SeekRuns();
+}
+
+// As SeekForPrev, from behind the last key of all.
+void RunIterator::SeekToLast() {
+  Slice last;
+  for (size_t i = 0; i < count_; ++i) {
+    const Slice largest = rocksdb::ExtractUserKey(runs_[i].tables.files[runs_[i].tables.count - 1].largest_key);
+    if (largest.compare(last) > 0) last = largest;
+  }
+  Begin(true);
+  AssignBehind(last, &target_);
+  const char oldest[rocksdb::kNumInternalBytes] = {};
+  target_.Replace(target_.size(), oldest, sizeof(oldest));
+  SeekRuns();
+}
+
 void RunIterator::Next() {
+  if (at_ == At::kOwn) return own_->Next();
+  if (back_) return Turn();
+  Step();
+}
+
+void RunIterator::Prev() {
+  if (at_ == At::kOwn) return own_->Prev();
+  if (!back_) return Turn();
+  Step();
+}
+
+// Goes the other way.
+void RunIterator::Turn() {
+  target_.Assign(key_);
+  Begin(!back_);
+  SeekRuns();
+  if (!Valid() || key() != target_.slice()) return;
+  if (back_) {
+    Prev();
+  } else {
+    Next();
+  }
+}
+
+void RunIterator::Step() {
   switch (at_) {
-    case At::kOwn:
-      return own_->Next();
     case At::kEntry:
-      return NextOfEntry();
+      return StepOfEntry();
     case At::kPending:
       AskPending();
       break;
@@ -477,14 +602,24 @@ void RunIterator::Next() {
   Settle(placeholder_.slice());
 }
 
-void RunIterator::NextOfEntry() {
+void RunIterator::StepOfEntry() {
   Run* const run = first();
-  const Slice last = run->tables.files[run->file].largest_key;
-  run->scan->Next();
+  const rocksdb::FdWithKeyRange& file = run->tables.files[run->file];
+  const Slice last = back_ ? file.smallest_key : file.largest_key;
+  if (back_) {
+    run->scan->Prev();
+  } else {
+    run->scan->Next();
+  }
   TookFirst(ToEntry(run));
   Settle(last);
-  // The table behind begins with the user key that this one has ended with.
-  if (at_ == At::kOwn && own_->Valid() && own_->key() == last) own_->Next();
+  // The next table begins with the user key that this one has ended with.
+  if (at_ != At::kOwn || !own_->Valid() || own_->key() != last) return;
+  if (back_) {
+    own_->Prev();
+  } else {
+    own_->Next();
+  }
 }
 
 bool RunIterator::NextAndGetResult(rocksdb::IterateResult* result) {
@@ -565,30 +700,11 @@ InternalIterator* RunIterator::Own() {
 void RunIterator::SeekOwn(const Slice& target) {
   status_ = Status::OK();
   at_ = At::kOwn;
-  Own()->Seek(target);
-}
-
-void RunIterator::SeekForPrev(const Slice& target) {
-  Begin();
-  at_ = At::kOwn;
-  Own()->SeekForPrev(target);
-}
-
-void RunIterator::SeekToLast() {
-  Begin();
-  at_ = At::kOwn;
-  Own()->SeekToLast();
-}
-
-// What lies before a placeholder lies before its runs' next keys, and its key is no entry's.
-void RunIterator::Prev() {
-  if (at_ != At::kOwn) {
-    const bool is_entry = at_ == At::kEntry;
-    at_ = At::kOwn;
-    Own()->SeekForPrev(key_);
-    if (!is_entry || !own_->Valid() || own_->key() != key_) return;
+  if (back_) {
+    Own()->SeekForPrev(target);
+  } else {
+    Own()->Seek(target);
   }
-  own_->Prev();
 }
 
 }  // namespace cairn

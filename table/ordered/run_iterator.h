@@ -1,16 +1,16 @@
 // One iterator over all sorted runs of a Version of ordered tables, in place of RocksDB's one for each level and each
 // table of level 0. A seek hashes its key once and has the lines of all Bloom filters fetched together. Runs without
 // the key wait side by side: their order filters are asked when the scan leaves the key, and a block is read when the
-// scan reaches what a filter has said. docs/design/ordered.md says why RocksDB's iterators above it give the same
-// answers.
+// scan reaches what a filter has said. Scans go forward or back in the same way. docs/design/ordered.md says why
+// RocksDB's iterators above it give the same answers.
 //
 // Invariants
-//   (1) A placeholder's key is (X, kMaxSequenceNumber - 1) with target < X <= the next key of its runs, as that of an
-//       OrderedIterator. After one, the next position has another user key, or is an entry.
+//   (1) A placeholder's key is (X, kMaxSequenceNumber - 1). Forward, target < X <= the next key of its runs, as that of
+//       an OrderedIterator; back, it is at or before the target, and X is above the key before of its runs. After one,
+//       the next position has another user key, or is an entry.
 //   (2) No table that a seek's target lies in, or that the scan has reached, has range deletions: RocksDB's own
 //       iterator goes on where one has, where a table is another's, or where its reader is not at hand.
 //   (3) Runs in the heap are at an entry or at a bound; those in pending_ have no entry of the target's user key.
-//   (4) Steps back and whatever else is not Seek and Next are RocksDB's, until the next Seek.
 //
 // Thread-safety: as rocksdb::InternalIterator: one thread at a time.
 
@@ -42,9 +42,16 @@ class RunIterator : public port::TableIterator {
   static bool Serves(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
                      const rocksdb::SliceTransform* prefix_extractor, bool allow_unprepared_value);
 
+  struct Family {
+    const rocksdb::SliceTransform* prefix_extractor;
+    bool sampled;         // RocksDB counts the reads of this iterator
+    bool may_defer_back;  // not with max_sequential_skip_in_iterations at 0: DBIter then seeks every key that it leaves
+                          // on its way back, and where it finds nothing, it ends
+  };
+
   // All outlive this, and what `arena` has given is its own. Range deletions up to `sequence` are seen.
-  RunIterator(const rocksdb::ReadOptions* read_options, const rocksdb::SliceTransform* prefix_extractor,
-              rocksdb::SequenceNumber sequence, rocksdb::Arena* arena, const Tables* runs, size_t count, bool sampled);
+  RunIterator(const rocksdb::ReadOptions* read_options, const Family& family, rocksdb::SequenceNumber sequence,
+              rocksdb::Arena* arena, const Tables* runs, size_t count);
   ~RunIterator() override;
 
   bool Valid() const final { return at_ == At::kOwn ? own_->Valid() : at_ != At::kNowhere; }
@@ -89,7 +96,7 @@ class RunIterator : public port::TableIterator {
     size_t scan_file = 0;
     void* place = nullptr;    // of the scan
     bool is_entry = false;    // else a bound
-    bool from_start = false;  // the bound is the table's smallest key
+    bool at_edge = false;     // the bound tells of the table's first or last key, and the table is not open yet
     uint64_t window = 0;      // first bytes of user_key
     rocksdb::Slice user_key;  // of the entry or bound
     uint64_t tag = 0;         // sequence number and type
@@ -103,10 +110,14 @@ class RunIterator : public port::TableIterator {
   enum class Went { kOn, kEnded, kPastBound, kElsewhere };  // kElsewhere: (2) or an error
 
   // Of one run.
-  size_t FileOf(const Run& run) const;
+  size_t FirstFile(const Run& run) const;
+  size_t LastFile(const Run& run) const;
+  bool IsBetweenFiles(const Run& run) const;
   bool Open(Run* run) const;
-  Went ToBound(Run* run, const rocksdb::Slice& user_key) const;
-  Went ToFile(Run* run, size_t file);
+  bool IsPastBound(const rocksdb::Slice& user_key) const;
+  Went ToBound(Run* run, const rocksdb::Slice& user_key);
+  Went ToEdge(Run* run);
+  Went ToNextFile(Run* run);
   Went ToEntry(Run* run);
   bool BloomSaysMaybe(const Run& run, uint64_t hash) const;
   Went SeekTable(Run* run);
@@ -119,13 +130,17 @@ class RunIterator : public port::TableIterator {
   void EndScan(Run* run);
 
   // Of all.
-  static bool IsBefore(const Placed& a, const Placed& b);
+  bool IsBefore(const Placed& a, const Placed& b) const;
   void Push(Run* run);
   void Pop();
   void SiftDown();
   void Took(Run* run, Went went);
   void TookFirst(Went went);
-  void NextOfEntry();
+  void SeekRuns();
+  size_t OpenRuns(uint64_t hash);
+  void Step();
+  void StepOfEntry();
+  void Turn();
   void AskTogether(const uint8_t* runs, size_t count, OrderAnswer* answers);
   void AskPending();
   void Settle(const rocksdb::Slice& otherwise);
@@ -134,22 +149,22 @@ class RunIterator : public port::TableIterator {
   void ShowPlaceholder(At at);
   rocksdb::InternalIterator* Own();
   void SeekOwn(const rocksdb::Slice& target);
-  void Begin();
+  void Begin(bool back);
   void Publish();
   Run* first() const { return heap_[0].run; }
 
   const rocksdb::ReadOptions* const read_options_;
-  const rocksdb::SliceTransform* const prefix_extractor_;
+  const Family family_;
   rocksdb::Arena* const arena_;
   Run* const runs_;
   const size_t count_;
-  const bool sampled_;
   Placed* const heap_;
   uint8_t* const pending_;  // numbers of runs
   size_t heap_size_ = 0;
   size_t pending_count_ = 0;
 
   At at_ = At::kNowhere;
+  bool back_ = false;       // steps go back
   bool elsewhere_ = false;  // a run is for RocksDB's iterator, or has failed: then status_ says so
   rocksdb::Status status_;
   rocksdb::Slice key_;

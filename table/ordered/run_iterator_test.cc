@@ -20,6 +20,7 @@
 #include "test/testutil/controlled_file_system.h"
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/own_way.h"
+#include "test/testutil/test_keys.h"
 #include "utilities/merge_operators.h"
 
 namespace cairn::test {
@@ -31,7 +32,6 @@ class RunIteratorTest : public ::testing::TestWithParam<const char*> {
  protected:
   void Open() {
     options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
-    options_.max_sequential_skip_in_iterations = 2;
     Reopen();
   }
   void Reopen() {
@@ -94,12 +94,12 @@ class RunIteratorTest : public ::testing::TestWithParam<const char*> {
     return it->key().ToString() + "=" + it->value().ToString();
   }
 
-  // Of both iterators.
-  static std::string Step(Random* random, std::unique_ptr<Iterator>* its) {
+  // Of both iterators, most often in one direction.
+  static std::string Step(Random* random, bool back, std::unique_ptr<Iterator>* its) {
     const uint64_t choice = random->Uniform(16);
     std::string target = KeyOf(random->Uniform(kKeys));
     if (random->OneIn(2)) target.push_back(static_cast<char>('0' + random->Uniform(10)));
-    const std::string what = std::to_string(choice) + ":" + target;
+    const std::string what = (back ? "-" : "+") + std::to_string(choice) + ":" + target;
     const bool valid = its[0]->Valid();
     for (int i = 0; i < 2; ++i) {
       Iterator* const it = its[i].get();
@@ -107,14 +107,16 @@ class RunIteratorTest : public ::testing::TestWithParam<const char*> {
         it->SeekToFirst();
       } else if (choice == 1) {
         it->SeekToLast();
-      } else if (choice == 2) {
-        it->SeekForPrev(target);
       } else if (choice < 6 || !valid) {
-        it->Seek(target);
-      } else if (choice < 14) {
-        it->Next();
-      } else {
+        if ((choice != 2) == back) {
+          it->SeekForPrev(target);
+        } else {
+          it->Seek(target);
+        }
+      } else if ((choice < 14) == back) {
         it->Prev();
+      } else {
+        it->Next();
       }
     }
     return " " + what;
@@ -128,8 +130,9 @@ class RunIteratorTest : public ::testing::TestWithParam<const char*> {
       its[1].reset(db_->NewIterator(read));
     }
     std::string walked;
+    const bool back = random->OneIn(2);
     for (int i = 0; i < 60; ++i) {
-      walked += Step(random, its);
+      walked += Step(random, back, its);
       ASSERT_EQ(At(its[1].get()), At(its[0].get())) << walked;
     }
   }
@@ -144,6 +147,7 @@ TEST_P(RunIteratorTest, StepsAreThoseOfTheMergingIterator) {
   Random random(seed);
   SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   options_ = OptionsOf(*FindEngine(GetParam()));
+  options_.max_sequential_skip_in_iterations = random.Uniform(3);
   Open();
   std::vector<const rocksdb::Snapshot*> snapshots;
   for (uint64_t step = 0; step < 60 && !HasFailure(); ++step) {
@@ -280,6 +284,42 @@ TEST_F(RunIteratorTest, ASeekReadsTheBlockThatHasTheKey) {
 }
 
 // The block of one run is damaged: who comes there is told, who does not is not, and a later seek is as good as new.
+// And of the run that has the entry before, if none has the key.
+TEST_F(RunIteratorTest, AStepBackReadsTheBlockThatHasTheEntry) {
+  options_ = OptionsOf(*FindEngine("ordered"));
+  options_.disable_auto_compactions = true;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_size = 1024;
+  options_.table_factory.reset(NewOrderedTableFactory(table));
+  Open();
+  constexpr uint64_t kRuns = 10, kOf = 2000;
+  for (uint64_t run = 0; run < kRuns; ++run) {
+    for (uint64_t n = run; n < kRuns * kOf; n += kRuns) ASSERT_OK(db_->Put({}, BigEndian(n * 15485863 << 20), "value"));
+    ASSERT_OK(db_->Flush({}));
+  }
+  Random random(SeedFromEnvironment());
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  const auto blocks = [] {
+    return rocksdb::get_perf_context()->block_cache_hit_count + rocksdb::get_perf_context()->block_read_count;
+  };
+  uint64_t of_seeks = 0, of_last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    std::unique_ptr<Iterator> it(db_->NewIterator({}));
+    rocksdb::get_perf_context()->Reset();
+    const uint64_t n = random.Uniform(kRuns * kOf);
+    it->SeekForPrev(BigEndian((n * 15485863 << 20) + random.Uniform(2) * (1 + random.Uniform(1 << 20))));
+    ASSERT_TRUE(it->Valid());
+    of_seeks += blocks();
+    rocksdb::get_perf_context()->Reset();
+    it->SeekToLast();
+    ASSERT_EQ(BigEndian((kRuns * kOf - 1) * 15485863 << 20), it->key());
+    of_last += blocks();
+  }
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+  EXPECT_LT(of_seeks, 1000u * 16 / 10);
+  EXPECT_LE(of_last, 1000u);
+}
+
 TEST_F(RunIteratorTest, AnErrorEndsTheScanThatComesToIt) {
   options_ = OptionsOf(*FindEngine("leveled_ordered"));
   options_.disable_auto_compactions = true;
