@@ -12,7 +12,7 @@
 //
 // What it does not do: without the bytewise comparator, and with user timestamps, it is the block-based table.
 // Iterators that are tailing, pin their data, or count what they skip (max_skippable_internal_keys) seek as RocksDB's
-// do, and so do Prev, SeekForPrev and SeekToLast.
+// do.
 //
 // Bytes and protocol: docs/design/ordered.md.
 #pragma once

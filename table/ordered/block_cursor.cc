@@ -166,6 +166,18 @@ BlockCursor::Place BlockCursor::FirstBlock() {
   return IndexState();
 }
 
+BlockCursor::Place BlockCursor::LastBlock() {
+  if (index_ != nullptr) index_->SeekToLast();
+  index_at_ = source_->index().count() - 1;  // no block, if there is none
+  return IndexState();
+}
+
+BlockCursor::Place BlockCursor::PrecedingBlock() {
+  if (index_ != nullptr) index_->Prev();
+  --index_at_;
+  return IndexState();
+}
+
 BlockCursor::Place BlockCursor::FollowingBlock() {
   if (index_ != nullptr) index_->Next();
   ++index_at_;
@@ -335,6 +347,7 @@ bool BlockCursor::Parse(size_t known) {
   Entry entry;
   if (!Decode(next_, &entry) || entry.shared > known || entry.shared + entry.unshared < kTagBytes) return false;
   const bool global = global_sequence_ != rocksdb::kDisableGlobalSequenceNumber;
+  offset_ = next_;
   if (global && entry.shared > 0) rocksdb::EncodeFixed64(key_.data() + key_.size() - kTagBytes, stored_tag_);
   key_.Replace(entry.shared, entry.unshared_key, entry.unshared);
   if (global) {
@@ -393,6 +406,41 @@ bool BlockCursor::SearchBlock(const Slice& internal_key) {
   return true;
 }
 
+// Whether entries that begin at a restart follow one another up to an offset.
+bool BlockCursor::LeadsTo(uint32_t from, uint32_t offset) const {
+  size_t known = 0;
+  while (from < offset) {
+    Entry entry;
+    if (!Decode(from, &entry) || entry.shared > known || entry.shared + entry.unshared < kTagBytes) return false;
+    known = entry.shared + entry.unshared;
+    from = static_cast<uint32_t>(entry.unshared_key + entry.unshared + entry.value_size - data_);
+  }
+  return from == offset;
+}
+
+// To the entry that ends at an offset of the block. Only its restart interval tells what its key is.
+BlockCursor::Result BlockCursor::ToEntryBefore(uint32_t offset, Miss miss) {
+  if (offset == 0) return PrevBlock(miss);
+  uint32_t low = 0;
+  for (uint32_t high = restart_count_ - 1; low < high;) {
+    const uint32_t middle = low + (high - low + 1) / 2;
+    if (RestartOffset(middle) < offset) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const uint32_t restart = RestartOffset(low);
+  if (restart >= offset || !LeadsTo(restart, offset)) {
+    Release();
+    return Result::kElsewhere;
+  }
+  next_ = restart;
+  for (size_t known = 0; next_ < offset; known = key_.size()) Parse(known);
+  at_entry_ = true;
+  return Result::kHere;
+}
+
 void BlockCursor::CheckBlockBound() {
   const Slice* const bound = read_options_->iterate_upper_bound;
   within_bound_ = bound != nullptr && Separator().compare(*bound) < 0;
@@ -427,6 +475,23 @@ BlockCursor::Result BlockCursor::Seek(const Slice& target, Miss miss) {
     return Result::kElsewhere;
   }
   return at_entry_ ? CheckBound() : NextBlock();
+}
+
+BlockCursor::Result BlockCursor::SeekForPrev(const Slice& target, Miss miss) {
+  if (!MakeIndex()) return Result::kElsewhere;
+  loaded_ = 0;
+  useful_ = false;
+  Place place = FindBlock(target);
+  if (place == Place::kEnd) place = LastBlock();
+  if (place != Place::kBlock) return Left(place);
+  if (!Load(miss)) return Result::kElsewhere;
+  CheckBlockBound();
+  if (!SearchBlock(target)) {
+    Release();
+    return Result::kElsewhere;
+  }
+  if (!at_entry_) return ToEntryBefore(restarts_, miss);
+  return key() == target ? Result::kHere : ToEntryBefore(offset_, miss);
 }
 
 // To the first entry of the block that the index is at.
@@ -468,6 +533,17 @@ BlockCursor::Result BlockCursor::NextBlock() {
   if (!beyond) return BeginBlock(loaded_ > 0 && loaded_ < alone ? Miss::kRead : Miss::kLeave);
   Release();
   return Result::kOutOfBound;
+}
+
+BlockCursor::Result BlockCursor::Prev() { return ToEntryBefore(offset_, Miss::kRead); }
+
+// RocksDB does not read ahead on the way back.
+BlockCursor::Result BlockCursor::PrevBlock(Miss miss) {
+  const Place place = PrecedingBlock();
+  if (place != Place::kBlock) return Left(place);
+  if (!Load(miss)) return Result::kElsewhere;
+  CheckBlockBound();
+  return ToEntryBefore(restarts_, miss);
 }
 
 BlockCursor::Result BlockCursor::Find(const Slice& target, rocksdb::GetContext* reader) {

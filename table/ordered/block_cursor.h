@@ -1,4 +1,4 @@
-// A forward cursor over the data blocks of an open block-based table, for blocks that are in memory (in the block
+// A cursor over the data blocks of an open block-based table, for blocks that are in memory (in the block
 // cache, or in a mapped file where they are not compressed): what RocksDB's own table iterator does, without its
 // allocations, and with a search that compares few keys. The cursor reads the first blocks of a seek and the first one
 // of a Get. All other blocks that are not in memory, and whatever needs more than the bytes of a block (readahead,
@@ -70,7 +70,7 @@ class BlockCursor {
  public:
   enum class Result {
     kHere,        // at an entry
-    kEnd,         // behind the table's last
+    kEnd,         // behind the table's last, or before its first
     kOutOfBound,  // the next entry is at or above iterate_upper_bound
     kElsewhere,   // for RocksDB's iterator or reader
   };
@@ -90,8 +90,11 @@ class BlockCursor {
   // To the first entry at or above the internal key.
   Result Seek(const rocksdb::Slice& target, Miss miss = Miss::kRead);
   Result SeekToFirst();
+  // To the last entry at or below it. kEnd: there is none.
+  Result SeekForPrev(const rocksdb::Slice& target, Miss miss = Miss::kRead);
   // Only after kHere.
   Result Next();
+  Result Prev();
 
   // Whether the target lies at or behind the current entry and no further than its block, so that Seek reads nothing.
   bool IsInBlock(const rocksdb::Slice& target) const;
@@ -131,7 +134,9 @@ class BlockCursor {
   Place IndexState() const;
   Place FindBlock(const rocksdb::Slice& target);
   Place FirstBlock();
+  Place LastBlock();
   Place FollowingBlock();
+  Place PrecedingBlock();
   rocksdb::Slice Separator() const;
   Result Left(Place place);
 
@@ -147,6 +152,7 @@ class BlockCursor {
   void CheckBlockBound();
   Result BeginBlock(Miss miss);
   Result NextBlock();
+  Result PrevBlock(Miss miss);
   Result CheckBound() const;
 
   // Within the block.
@@ -157,6 +163,8 @@ class BlockCursor {
   bool Decode(uint32_t offset, Entry* entry) const;
   bool Parse(size_t known);
   bool SearchBlock(const rocksdb::Slice& target);
+  Result ToEntryBefore(uint32_t offset, Miss miss);
+  bool LeadsTo(uint32_t from, uint32_t offset) const;
   uint32_t RestartOffset(uint32_t index) const;
   // At or behind the block's end.
   bool AtEnd() const { return next_ >= restarts_; }
@@ -181,7 +189,8 @@ class BlockCursor {
   const char* data_ = nullptr;
   uint32_t restarts_ = 0;  // where the restart array begins
   uint32_t restart_count_ = 0;
-  uint32_t next_ = 0;  // offset of the entry behind the current one
+  uint32_t offset_ = 0;  // of the current entry
+  uint32_t next_ = 0;    // and of the one behind it
   const rocksdb::SequenceNumber global_sequence_;
   uint64_t stored_tag_ = 0;  // of the current key, if a global sequence number stands in its place
   rocksdb::Slice value_;

@@ -194,10 +194,12 @@ TEST_P(BlockCursorTest, GoesWhereRocksDBsIteratorGoes) {
       }
       std::string target;
       rocksdb::AppendInternalKey(&target, {UserKey(&random, round % 4), 97 + random() % 5, rocksdb::kTypeValue});
-      const bool from_first = i % 20 == 7;
-      Result result = from_first ? cursor.SeekToFirst() : cursor.Seek(target);
+      const bool from_first = i % 20 == 7, back = !from_first && i % 3 == 0;
+      Result result = from_first ? cursor.SeekToFirst() : back ? cursor.SeekForPrev(target) : cursor.Seek(target);
       if (from_first) {
         stock->SeekToFirst();
+      } else if (back) {
+        stock->SeekForPrev(target);
       } else {
         stock->Seek(target);
       }
@@ -210,6 +212,7 @@ TEST_P(BlockCursorTest, GoesWhereRocksDBsIteratorGoes) {
             << Slice(upper).ToString(true) << " target " << Slice(target).ToString(true)
             << (from_first ? " first" : "");
         if (!stock->Valid()) {
+          if (back) break;
           ASSERT_EQ(stock->UpperBoundCheckResult() == rocksdb::IterBoundCheck::kOutOfBound,
                     result == Result::kOutOfBound);
           break;
@@ -218,14 +221,22 @@ TEST_P(BlockCursorTest, GoesWhereRocksDBsIteratorGoes) {
         ASSERT_EQ(stock->key().ToString(true), cursor.key().ToString(true));
         ASSERT_EQ(stock->value().ToString(), cursor.value().ToString());
         ASSERT_EQ(stock->write_unix_time(), cursor.write_unix_time());
-        ASSERT_EQ(stock->UpperBoundCheckResult(), cursor.bound_check());
+        if (!back) {
+          ASSERT_EQ(stock->UpperBoundCheckResult(), cursor.bound_check());
+        }
         if (steps == 0) break;
         const std::string before = cursor.key().ToString();
-        result = cursor.Next();
+        // Now and then the other way, within the bound.
+        const bool steps_back = back != (read.iterate_upper_bound == nullptr && random() % 8 == 0);
+        result = steps_back ? cursor.Prev() : cursor.Next();
         if (result == Result::kElsewhere) {
           ASSERT_EQ(before, cursor.key().ToString());
         }
-        stock->Next();
+        if (steps_back) {
+          stock->Prev();
+        } else {
+          stock->Next();
+        }
       }
     }
   }

@@ -117,6 +117,11 @@ void OrderedIterator::ReadAt(const Slice& target, ReadFor read) {
 
 void OrderedIterator::ReadBefore(const Slice& target, ReadFor read) {
   BeginRead(read);
+  ReadBack(target);
+}
+
+void OrderedIterator::ReadBack(const Slice& target) {
+  if (has_cursor_ && !scans_prepared_ && Moved(cursor_.SeekForPrev(target))) return;
   state_ = State::kTable;
   Inner()->SeekForPrev(target);
 }
@@ -128,10 +133,12 @@ void OrderedIterator::ReadFirst() {
   ToFirst();
 }
 
-bool OrderedIterator::ReadInMemory(const Slice& target) {
+bool OrderedIterator::ReadInMemory(const Slice& target, bool back) {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
-  if (!has_cursor_ || !Moved(cursor_.Seek(target, BlockCursor::Miss::kLeave))) return false;
+  if (!has_cursor_) return false;
+  constexpr auto kLeave = BlockCursor::Miss::kLeave;
+  if (!Moved(back ? cursor_.SeekForPrev(target, kLeave) : cursor_.Seek(target, kLeave))) return false;
   ++stats_.direct;
   read_ = ReadFor::kDirect;
   return true;
@@ -259,8 +266,7 @@ void OrderedIterator::PrepareFor(const port::ScanRanges* ranges) {
 void OrderedIterator::SeekForPrev(const Slice& target) {
   Begin();
   ++backward_;
-  state_ = State::kTable;
-  Inner()->SeekForPrev(target);
+  ReadBack(target);
 }
 
 void OrderedIterator::SeekToLast() {
@@ -331,6 +337,8 @@ void OrderedIterator::Prev() {
       inner_->Prev();
       return;
     case State::kCursor:
+      if (Moved(cursor_.Prev())) return;
+      // RocksDB's iterator goes on from the last entry that the cursor was at.
       SeekInner(cursor_.key());
       if (inner_->Valid()) inner_->Prev();
       return;

@@ -1,4 +1,5 @@
-// The iterator of cairn.OrderedTable: a forward seek that need not read does not. docs/design/ordered.md says why
+// The iterator of cairn.OrderedTable: a forward seek that need not read does not, and blocks in memory are read by a
+// cursor. docs/design/ordered.md says why
 // RocksDB's iterators above it give the same answers.
 //
 // Invariants
@@ -84,8 +85,8 @@ class OrderedIterator final : public port::TableIterator {
   void ReadAt(const rocksdb::Slice& target, ReadFor read);
   void ReadFirst();
   void ReadBefore(const rocksdb::Slice& target, ReadFor read);
-  // As ReadAt if the block is in memory; false: it is not, and the iterator is nowhere.
-  bool ReadInMemory(const rocksdb::Slice& target);
+  // As ReadAt or ReadBefore if the block is in memory; false: it is not, and the iterator is nowhere.
+  bool ReadInMemory(const rocksdb::Slice& target, bool back);
   // Whether the target lies in the current entry's block, at it or behind.
   bool HasAtHand(const rocksdb::Slice& target) const { return state_ == State::kCursor && cursor_.IsInBlock(target); }
   // Whether the entry's value needs no PrepareValue().
@@ -101,13 +102,14 @@ class OrderedIterator final : public port::TableIterator {
     kTable,        // where the table's own iterator is; invalid if there is none yet
     kCursor,       // where the cursor is, at an entry
     kPlaceholder,  // at placeholder_, which stands for what Seek(target_) would find
-    kPastEnd,      // invalid: no key at or above the target
+    kPastEnd,      // invalid: no key on that side of the target
     kPastBound,    // invalid: the next key is at or above iterate_upper_bound
   };
 
   rocksdb::InternalIterator* Inner();
   bool Moved(BlockCursor::Result result);
   void BeginRead(ReadFor read);
+  void ReadBack(const rocksdb::Slice& target);
   void Read(const rocksdb::Slice& target);
   void ToFirst();
   void SeekInner(const rocksdb::Slice& target);

@@ -350,7 +350,7 @@ bool RunIterator::BloomSaysMaybe(const Run& run, uint64_t hash) const {
 // A table that may have the target. Where a Bloom filter says so, it nearly always has, and a block in memory tells
 // more than the order filter.
 RunIterator::Went RunIterator::SeekTable(Run* run) {
-  if (!back_ && run->line != nullptr && Scan(run)->ReadInMemory(target_.slice())) return ToEntry(run);
+  if (run->line != nullptr && Scan(run)->ReadInMemory(target_.slice(), back_)) return ToEntry(run);
   return AskOrder(run);
 }
 
