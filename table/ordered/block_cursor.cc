@@ -266,7 +266,7 @@ Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle, rocksdb::Ge
 
 // Holds the block that the index is at.
 bool BlockCursor::Load(Miss miss, For use, rocksdb::GetContext* reader) {
-  const rocksdb::BlockHandle handle = index_ != nullptr ? index_->value().handle : source_->index().Handle(index_at_);
+  const rocksdb::BlockHandle handle = HandleOfBlock();
   if (handle.IsNull()) {
     Release();
     return false;
@@ -557,6 +557,17 @@ BlockCursor::Result BlockCursor::Find(const Slice& target, rocksdb::GetContext* 
   if (at_entry_) return Result::kHere;
   // Entries of the block behind are above the separator.
   return Separator() == rocksdb::ExtractUserKey(target) ? FindFirstOfBlock() : Left(Place::kEnd);
+}
+
+bool BlockCursor::FindUncached(const Slice& target, rocksdb::BlockHandle* handle) {
+  if (source_->is_mapped() || !MakeIndex() || FindBlock(target) != Place::kBlock) return false;
+  *handle = HandleOfBlock();
+  if (handle->IsNull()) return false;
+  const rocksdb::CacheKey key = BlockBasedTable::GetCacheKey(source_->rep().base_cache_key, *handle);
+  Cache::Handle* const found = source_->cache()->Lookup(key.AsSlice());
+  if (found == nullptr) return true;
+  source_->cache()->Release(found, /*useful=*/false, /*erase_if_last_ref=*/false);
+  return false;
 }
 
 BlockCursor::Result BlockCursor::FindNext() {

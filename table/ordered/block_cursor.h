@@ -38,6 +38,8 @@ class BlockSource {
   BlockSource(rocksdb::BlockBasedTable* table, std::unique_ptr<const MappedTable> mapped,
               rocksdb::BlockCacheTracer* tracer);
 
+  // Whether a cursor can read blocks by their bytes alone.
+  bool is_simple() const { return simple_; }
   // Whether a cursor can serve lookups.
   bool ServesLookups() const { return index_.usable() && !IsTraced(); }
   // Whether a cursor can serve iterators with these options at all.
@@ -63,7 +65,7 @@ class BlockSource {
   const bool is_last_level_;
   BlockIndex index_;
   const std::unique_ptr<const MappedTable> mapped_;  // null: the file is not mapped
-  const bool simple_;                                // blocks can be read by their bytes alone
+  const bool simple_;
 };
 
 class BlockCursor {
@@ -105,6 +107,8 @@ class BlockCursor {
   Result Find(const rocksdb::Slice& target, rocksdb::GetContext* reader);
   // And from there to the entry behind. A block that is not in memory is left.
   Result FindNext();
+  // The block that Find begins with, if it is neither in the cache nor mapped.
+  bool FindUncached(const rocksdb::Slice& target, rocksdb::BlockHandle* handle);
   // `holder` holds the block from now on, for this cursor, too.
   void GiveBlock(rocksdb::Cleanable* holder);
   // `holder` and this cursor hold the block.
@@ -140,6 +144,9 @@ class BlockCursor {
   rocksdb::Slice Separator() const;
   Result Left(Place place);
 
+  rocksdb::BlockHandle HandleOfBlock() const {
+    return index_ != nullptr ? index_->value().handle : source_->index().Handle(index_at_);
+  }
   bool Load(Miss miss, For use = For::kScan, rocksdb::GetContext* reader = nullptr);
   bool Hold(const rocksdb::BlockHandle& handle, Miss miss, rocksdb::GetContext* reader);
   Result FindFirstOfBlock();

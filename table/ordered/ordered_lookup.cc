@@ -11,6 +11,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
+#include "table/ordered/block_reads.h"
 #include "table/perf_counts.h"
 #include "util/autovector.h"
 #include "util/bits.h"
@@ -327,14 +328,15 @@ class OrderedTables::Batch {
   void LookUp(const rocksdb::ReadOptions& options, rocksdb::ReadCallback* callback) {
     VersionBatch batch(version_, options, range_, callback);
     CountAndEnd(pending_);
-    // The newest table first, so that all keys that want it ask it and its filters together: each filter that lies in
-    // the block cache is looked up there once.
     while (pending_ != 0 && !batch.IsOverLimit()) {
-      uint64_t newest = ~uint64_t{0};
-      ForEachBit(pending_, [&](size_t place) { newest = std::min(newest, NextOf(place).age()); });
-      uint64_t places = 0;
-      ForEachBit(pending_, [&](size_t place) { places |= NextOf(place).age() == newest ? uint64_t{1} << place : 0; });
-      GoOn(places & ~Ask(batch, options, NextOf(LowestBit(places)), places));
+      // The newest table first, so that all keys that want it ask it and its filters together: each filter that lies
+      // in the block cache is looked up there once. Reads that can be under way together wait for all keys' filters.
+      const bool together = CanReadTogether(options);
+      do {
+        AskFilters(batch, NewestOf(pending_ & ~passed_));
+      } while (together && (pending_ & ~passed_) != 0);
+      if (together) ReadFirstBlocks(options);
+      while (passed_ != 0 && !batch.IsOverLimit()) AskTable(batch, options, NewestOf(passed_));
     }
     for (; ended_ != 0 && !batch.IsOverLimit(); ended_ &= ended_ - 1) {
       const size_t place = LowestBit(ended_);
@@ -356,24 +358,62 @@ class OrderedTables::Batch {
 
   const Asked& NextOf(size_t place) const { return passing_[ways_[place].next].table; }
 
-  // The filters, and then the table for keys that they let pass. Returns the keys that are done.
-  uint64_t Ask(VersionBatch& batch, const rocksdb::ReadOptions& options, const Asked& next, uint64_t places) {
-    const int level = next.table->level;
-    batch.BeginTable(level, places);
-    MultiGetContext::Range asked(*range_, range_->begin(), range_->end());
+  // Those of the keys whose next table is the newest of all that they have next.
+  uint64_t NewestOf(uint64_t keys) const {
+    uint64_t newest = ~uint64_t{0}, places = 0;
+    ForEachBit(keys, [&](size_t place) { newest = std::min(newest, NextOf(place).age()); });
+    ForEachBit(keys, [&](size_t place) { places |= NextOf(place).age() == newest ? uint64_t{1} << place : 0; });
+    return places;
+  }
+
+  MultiGetContext::Range RangeOf(uint64_t places) const {
+    MultiGetContext::Range keys(*range_, range_->begin(), range_->end());
     for (auto key = range_->begin(); key != range_->end(); ++key) {
-      if ((places >> key.index() & 1) == 0) asked.SkipIndex(key.index());
+      if ((places >> key.index() & 1) == 0) keys.SkipIndex(key.index());
     }
+    return keys;
+  }
+
+  // The filters of the keys' next table. Keys that they do not let pass go on.
+  void AskFilters(VersionBatch& batch, uint64_t places) {
+    const Asked next = NextOf(LowestBit(places));
+    batch.BeginTable(next.table->level, places);
+    MultiGetContext::Range asked = RangeOf(places);
     filters_.LetPass(next, &asked);
     uint64_t passed = 0;
     for (auto key = asked.begin(); key != asked.end(); ++key) passed |= uint64_t{1} << key.index();
-    if (passed == 0) return 0;
+    passed_ |= passed;
+    GoOn(places & ~passed);
+  }
+
+  // Whether the newest of the keys' next tables, and so all others, are read so.
+  bool CanReadTogether(const rocksdb::ReadOptions& options) const {
+    return (pending_ & (pending_ - 1)) != 0 &&
+           BlockReads::Serves(NextOf(LowestBit(pending_)).reader->blocks(), options);
+  }
+
+  // For keys whose filters have let them pass.
+  void ReadFirstBlocks(const rocksdb::ReadOptions& options) {
+    BlockReads reads(&options);
+    for (auto key = range_->begin(); key != range_->end(); ++key) {
+      if ((passed_ >> key.index() & 1) == 0) continue;
+      const BlockSource& blocks = NextOf(key.index()).reader->blocks();
+      if (BlockReads::Serves(blocks, options)) reads.Begin(blocks, key->ikey, key->get_context);
+    }
+    reads.Finish();
+  }
+
+  // The next table of keys that its filters have let pass. Those that are not done go on.
+  void AskTable(VersionBatch& batch, const rocksdb::ReadOptions& options, uint64_t places) {
+    const Asked next = NextOf(LowestBit(places));
+    const MultiGetContext::Range asked = RangeOf(places);
     const uint64_t older =
-        batch.AskBy(level, passed, [&] { next.reader->FindBatch(options, asked, PrefixesOf(version_)); });
-    const uint64_t done = passed & ~older;
+        batch.AskBy(next.table->level, places, [&] { next.reader->FindBatch(options, asked, PrefixesOf(version_)); });
+    const uint64_t done = places & ~older;
     ForEachBit(done, [&](size_t place) { Sample(batch, place, next.table->file->file_metadata); });
     pending_ &= ~done;
-    return done;
+    passed_ &= ~places;
+    GoOn(places & ~done);
   }
 
   // Behind the table that these keys have asked.
@@ -406,7 +446,8 @@ class OrderedTables::Batch {
   rocksdb::autovector<Passing, 48> passing_;
   std::array<Way, MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place, those of the range
   uint64_t pending_ = 0;
-  uint64_t ended_ = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
+  uint64_t passed_ = 0;  // of these: their next table's filters have let them pass
+  uint64_t ended_ = 0;   // no further table may hold them; they are finished behind all others, as in RocksDB
 };
 
 bool OrderedTables::MultiGet(Version* version, const rocksdb::ReadOptions& options, MultiGetContext::Range* range,

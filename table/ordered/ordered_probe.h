@@ -17,6 +17,7 @@
 
 namespace cairn {
 
+class BlockSource;
 class OrderedIterator;
 
 class OrderedTableProbe : public WrappedTableReader {
@@ -35,6 +36,8 @@ class OrderedTableProbe : public WrappedTableReader {
   // Of all tables of a factory.
   OrderedSeeks* seeks() const { return seeks_.get(); }
 
+  // Its data blocks.
+  virtual const BlockSource& blocks() const = 0;
   // Whether lookups are traced, which RocksDB does.
   virtual bool IsTraced() const = 0;
   // What RocksDB's filter says of an internal key where there is no bloom(); counts as it does.

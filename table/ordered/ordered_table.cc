@@ -76,6 +76,7 @@ class OrderedTableReader final : public OrderedTableProbe {
     seeks_ = std::move(seeks);
   }
 
+  const BlockSource& blocks() const override { return blocks_; }
   bool IsTraced() const override { return blocks_.IsTraced(); }
   bool PointFilterSaysMaybe(const ReadOptions& read_options, const Slice& key) const override {
     return PointFilterMayHold(*rep_, read_options, key);

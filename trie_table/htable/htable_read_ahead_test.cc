@@ -14,6 +14,7 @@
 
 #include "cairn/db.h"
 #include "cairn/htable.h"
+#include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "env/composite_env_wrapper.h"
@@ -117,7 +118,7 @@ class AsyncFile : public ControlledFile<Control> {
       finished.status = ReadIntoScratch(offset, size, options, &finished.result, scratch, dbg);
       if (control_->fault == Fault::kError) finished.status = IOStatus::IOError("as ordered");
       if (control_->fault == Fault::kShort) finished.result.remove_suffix(100);
-      if (control_->fault == Fault::kWrong) scratch[50] ^= 1;
+      for (size_t at = 50; control_->fault == Fault::kWrong && at < size; at += 64) scratch[at] ^= 1;
       done(finished, arg);
     });
     control_->most_at_once = std::max(control_->most_at_once.load(), UnderWay().size());
@@ -202,6 +203,19 @@ class ReadAheadTest : public ::testing::Test {
     ASSERT_TRUE(UseSilt(&options, silt).ok());
     Load(options);
     control_.Reset();
+  }
+
+  // Runs of ordered tables, all blocks cold; their indexes in the cache or beside it.
+  void OpenOrdered(bool index_in_cache) {
+    rocksdb::Options options = SmallTables();
+    options.disable_auto_compactions = true;
+    options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1000;
+    rocksdb::BlockBasedTableOptions block_based;
+    block_based.cache_index_and_filter_blocks = index_in_cache;
+    block_based.block_size = 512;
+    cache_ = block_based.block_cache = rocksdb::NewLRUCache(64 << 20, 0);
+    options.table_factory.reset(NewOrderedTableFactory(block_based));
+    Load(options);
   }
 
   // A trie of small tables, all pages cold. A cache of 0 bytes: none.
@@ -296,6 +310,40 @@ TEST_F(ReadAheadTest, DirectReadsOfABatchAreUnderWayTogether) {
     }
     ExpectBatch(1);
     EXPECT_EQ(control_.hints.load(), 0u);
+  }
+}
+
+// Whatever has become of a read, RocksDB's reader or the cursor reads again what is not in the cache.
+TEST_F(ReadAheadTest, FirstBlocksOfAnOrderedBatchAreReadTogether) {
+  for (const bool index_in_cache : {false, true}) {
+    SCOPED_TRACE(index_in_cache);
+    Close();
+    OpenOrdered(index_in_cache);
+    // A Version's tables are described after some lookups, and indexes come into the cache with the first.
+    for (int i = 0; i < 12; ++i) ExpectBatch(7000);
+    control_.Reset();
+    ExpectBatch(0);
+    EXPECT_GE(control_.most_at_once.load(), 16u);
+    EXPECT_LE(control_.started.load(), 24u);
+    EXPECT_LE(control_.plain_reads.load(), index_in_cache ? 16u : 1u);
+    const size_t before = control_.started;
+    ExpectBatch(0);
+    EXPECT_EQ(control_.started.load(), before);
+    int first = 40;
+    for (const Fault fault : {Fault::kError, Fault::kShort, Fault::kWrong, Fault::kRefused}) {
+      SCOPED_TRACE(static_cast<int>(fault));
+      control_.fault = fault;
+      const size_t plain = control_.plain_reads;
+      ExpectBatch(first);
+      // What is cut off may lie beside a block.
+      const bool is_read_again = fault != Fault::kShort;
+      EXPECT_GE(control_.plain_reads.load(), plain + (is_read_again ? 1 : 0));
+      first += 41;
+    }
+    control_.Reset();
+    control_.reads = Reads::kBuffered;
+    ExpectBatch(300);
+    EXPECT_EQ(control_.started.load(), 0u);
   }
 }
 
