@@ -1,5 +1,6 @@
-// libFuzzer target: OrderFilter::Open and Find on any bytes, and, with the input taken as keys, that what is built
-// never gives a bound above the next key, and reads within its bytes when they were changed.
+// libFuzzer target: OrderFilter::Open, Find and FindBefore on any bytes, and, with the input taken as keys, that what is
+// built never gives a bound above the next key or at or below the one before, and reads within its bytes when they were
+// changed.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,13 +14,18 @@
 
 namespace {
 
+void FindAround(const cairn::OrderFilter& filter, const char* target, size_t size) {
+  std::string bound;
+  filter.Find(target, size, &bound);
+  filter.FindBefore(target, size, &bound);
+}
+
 void OpenAnyBytes(const uint8_t* data, size_t size) {
   // An allocation of its own, so that what is read beyond it is seen.
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   cairn::OrderFilter filter;
   if (filter.Open(bytes.data(), bytes.size()) != nullptr) return;
-  std::string bound;
-  for (size_t at = 0; at < size && at < 64; ++at) filter.Find(bytes.data() + at, (size - at) % 40, &bound);
+  for (size_t at = 0; at < size && at < 64; ++at) FindAround(filter, bytes.data() + at, (size - at) % 40);
 }
 
 // Bytes that a builder made, and changes.
@@ -28,13 +34,12 @@ void OpenChanged(std::string changed, cairn::fuzz::Input* edits, const std::set<
   const std::vector<char> bytes = cairn::fuzz::Exact(changed);
   cairn::OrderFilter filter;
   if (filter.Open(bytes.data(), bytes.size()) != nullptr) return;
-  std::string bound;
   size_t asked = 0;
   for (const std::string& each : keys) {
     if (++asked > 16) break;
-    filter.Find(each.data(), each.size(), &bound);
+    FindAround(filter, each.data(), each.size());
     const std::string other = each + '\x55';
-    filter.Find(other.data(), other.size(), &bound);
+    FindAround(filter, other.data(), other.size());
   }
 }
 
@@ -70,6 +75,17 @@ void BuildFromBytes(const uint8_t* data, size_t size) {
         break;
       case cairn::OrderAnswer::kBound:
         if (bound <= target || (next != keys.end() && bound > *next)) abort();
+        break;
+      case cairn::OrderAnswer::kHere:
+        break;
+    }
+    auto behind = keys.upper_bound(target);
+    switch (filter.FindBefore(target.data(), target.size(), &bound)) {
+      case cairn::OrderAnswer::kNone:
+        if (behind != keys.begin()) abort();
+        break;
+      case cairn::OrderAnswer::kBound:
+        if (bound > target || (behind != keys.begin() && *--behind >= bound)) abort();
         break;
       case cairn::OrderAnswer::kHere:
         break;
