@@ -293,7 +293,7 @@ class KnownMixes(EngineBench):
             row
             for mix in mixes
             for row in (
-                Metric(mix + ".per_second", mix + ", thousand operations/s", 1, 1e3),
+                Metric(mix + ".per_second", mix + ", K/s", 1, 1e3),
                 Metric(mix + ".p99_micros", mix + ", p99, us", 1),
                 Metric(mix + ".blocks_read_per_operation", mix + ", blocks read", 2),
                 Metric(mix + ".cpu_micros", mix + ", us of CPU", 2),
@@ -325,7 +325,7 @@ class MixGraph(DbBench):
                          "--max_background_jobs=2", "--seed=1", *self.PUBLISHED, *flags)
         self.engines = list(KnownMixes.KEY_ORDER)
         self.metrics = [
-            Metric("mixgraph.ops_per_second", "mixgraph, thousand operations/s", 1, 1e3),
+            Metric("mixgraph.ops_per_second", "mixgraph, K/s", 1, 1e3),
             Metric("mixgraph.read.p99_micros", "mixgraph, Get p99, us", 1),
             Metric("mixgraph.write.p99_micros", "mixgraph, Put p99, us", 1),
             Metric("mixgraph.seek.p99_micros", "mixgraph, scan p99, us", 1),

@@ -12,10 +12,13 @@
 #include "table/cache_counts.h"
 #include "table/meta_blocks.h"
 #include "test_util/sync_point.h"
+#include "util/random.h"
 
 namespace cairn {
 
 namespace {
+
+constexpr uint64_t kPageBytes = 4096;
 
 using rocksdb::Status;
 using BlockCache = rocksdb::BasicTypedCacheInterface<OrderBlock, rocksdb::CacheEntryRole::kFilterBlock>;
@@ -164,7 +167,7 @@ rocksdb::Cache::Handle* OrderBlockPlace::LoadIntoCache(const rocksdb::ReadOption
   return reinterpret_cast<rocksdb::Cache::Handle*>(handle);
 }
 
-Cached<OrderFilter> OrderBlockPlace::Acquire(const rocksdb::ReadOptions& read_options) const {
+Cached<OrderFilter> OrderBlockPlace::Acquire(const rocksdb::ReadOptions& read_options, For use) const {
   if (!exists_) return {};
   if (held_ != nullptr) return Cached<OrderFilter>(&held_->filter());
   if (pinned_ != nullptr) return Cached<OrderFilter>(Filter(pinned_));
@@ -177,6 +180,8 @@ Cached<OrderFilter> OrderBlockPlace::Acquire(const rocksdb::ReadOptions& read_op
   }
   CountCacheMiss(statistics, CachedPart::kFilter, level);
   if (read_options.read_tier == rocksdb::kBlockCacheTier) return {};
+  const auto pages = static_cast<int>(handle_.size() / kPageBytes) + 1;
+  if (use == For::kLookup && !rocksdb::Random::GetTLSInstance()->OneIn(pages)) return {};
   handle = LoadIntoCache(read_options);
   if (handle == nullptr) return {};
   return {Filter(handle), cache_.get(), handle};

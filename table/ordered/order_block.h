@@ -60,8 +60,11 @@ class OrderBlockPlace {
   OrderBlockPlace& operator=(const OrderBlockPlace&) = delete;
 
   bool exists() const { return exists_; }
-  // The filter for the time of one seek; empty if there is none, or none without I/O.
-  Cached<OrderFilter> Acquire(const rocksdb::ReadOptions& read_options) const;
+  // What asks. A filter saves a seek a block, and a point lookup only the block that a Bloom filter has let pass in
+  // error. So of lookups that miss it in the cache, one in as many reads it as it has pages.
+  enum class For { kSeek, kLookup };
+  // The filter for the time of one of these; empty if there is none, or none without more I/O than it is worth.
+  Cached<OrderFilter> Acquire(const rocksdb::ReadOptions& read_options, For use) const;
   // Bytes outside the block cache.
   size_t bytes() const { return held_ == nullptr ? 0 : held_->ApproximateMemoryUsage(); }
   // The file is gone: its filter is not to stay in the cache.

@@ -188,7 +188,7 @@ bool OrderedIterator::StaysAtEntry() const {
 // Whether the order filter knows enough of what is behind the key: the end, or a bound that can stand for the table's
 // next key. Else what is read at the target counts.
 bool OrderedIterator::Defer(const Slice& user_key) {
-  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
+  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options, OrderBlockPlace::For::kSeek);
   if (!filter) {
     ++stats_.unfiltered;
     return false;

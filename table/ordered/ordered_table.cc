@@ -90,12 +90,14 @@ class OrderedTableReader final : public OrderedTableProbe {
   }
   void AskOrder(const ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const override {
     if (!HasOrder() || range->empty()) return;
-    const Cached<OrderFilter> filter = place_.Acquire(read_options);
+    const Cached<OrderFilter> filter = place_.Acquire(read_options, OrderBlockPlace::For::kLookup);
     for (auto it = range->begin(); filter && it != range->end(); ++it) {
       if (!filter->MayContain(it->ukey_without_ts.data(), it->ukey_without_ts.size())) range->SkipKey(it);
     }
   }
-  Cached<OrderFilter> Order(const ReadOptions& read_options) const override { return place_.Acquire(read_options); }
+  Cached<OrderFilter> Order(const ReadOptions& read_options) const override {
+    return place_.Acquire(read_options, OrderBlockPlace::For::kSeek);
+  }
   OrderedIterator* NewScan(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                            void* place) const override {
     return new (place)
@@ -289,7 +291,7 @@ class OrderedTableReader final : public OrderedTableProbe {
 
   bool OrderMayHold(const ReadOptions& read_options, const Slice& user_key) const {
     if (!HasOrder()) return true;
-    const Cached<OrderFilter> filter = place_.Acquire(read_options);
+    const Cached<OrderFilter> filter = place_.Acquire(read_options, OrderBlockPlace::For::kLookup);
     return !filter || filter->MayContain(user_key.data(), user_key.size());
   }
 
