@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/ordered.h"
 #include "gtest/gtest.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/open_into.h"
