@@ -1,6 +1,6 @@
-// libFuzzer target: OrderFilter::Open, Find and FindBefore on any bytes, and, with the input taken as keys, that what is
-// built never gives a bound above the next key or at or below the one before, and reads within its bytes when they were
-// changed.
+// libFuzzer target: OrderFilter::Open, Find and FindBefore on any bytes, and, with the input taken as keys, that what
+// is built never gives a bound above the next key or at or below the one before, and reads within its bytes when they
+// were changed.
 
 #include <algorithm>
 #include <cstdint>
